@@ -77,11 +77,27 @@ func TestActorsFailWhereDrainingIsLate(t *testing.T) {
 // signalled is a signals that gets its signals from the test.
 func signalled(t *testing.T) (s *signals, drained chan struct{}, ended chan error) {
 	drained, ended = make(chan struct{}, 9), make(chan error, 1)
-	s = newSignals(quiet(), time.Minute, func() { drained <- struct{}{} })
+	s = newSignals(quiet(), time.Minute, nil, func() { drained <- struct{}{} })
 	s.stop() // the process's own: only what the test sends counts
 	t.Cleanup(s.stop)
 	go func() { ended <- s.run() }()
 	return s, drained, ended
+}
+
+func TestAnOrderDrainsAsASignalDoes(t *testing.T) {
+	o := newOrders()
+	o.take("alice")
+	o.take("bob") // it never blocks
+	drained, ended := make(chan struct{}, 9), make(chan error, 1)
+	s := newSignals(quiet(), time.Minute, o.drain, func() { drained <- struct{}{} })
+	s.stop()
+	t.Cleanup(s.stop)
+	go func() { ended <- s.run() }()
+	<-drained
+	o.take("carol")
+	s.caught <- syscall.SIGTERM
+	require.ErrorIs(t, <-ended, errStopNow, "the next signal is the second")
+	require.Empty(t, drained, "it drains once")
 }
 
 func TestFirstSignalDrainsSecondStops(t *testing.T) {

@@ -63,6 +63,7 @@ type agent struct {
 	release  func()                                                         // of what the engine holds
 	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // called at each attempt's end; set before run; nil: none
 
+	orders           *orders
 	joined, draining chan struct{} // closed once the session is open, and once a signal has come
 }
 
@@ -73,7 +74,7 @@ type agent struct {
 func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, log *slog.Logger, guardian []string) (*agent, error) {
 	a := &agent{
 		cfg: cfg, store: s, log: log, registry: prometheus.NewRegistry(),
-		joined: make(chan struct{}), draining: make(chan struct{}),
+		orders: newOrders(), joined: make(chan struct{}), draining: make(chan struct{}),
 	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.metrics = telemetry.NewMetrics(a.registry)
@@ -103,7 +104,7 @@ func (a *agent) makeSchedules() *schedule.Loop {
 // run runs the agent until a signal ends it, or a part of it fails. What went wrong has been logged.
 func (a *agent) run() error {
 	stop := a.longestStop()
-	signals := newSignals(a.log, a.cfg.Agent.Drain+stop+settleMargin, func() {
+	signals := newSignals(a.log, a.cfg.Agent.Drain+stop+settleMargin, a.orders.drain, func() {
 		a.engine.Drain()
 		close(a.draining)
 	})

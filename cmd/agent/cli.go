@@ -29,6 +29,7 @@ type cli struct {
 	Migrate    migrateCmd     `cmd:"" help:"Show or migrate the store's schema."`
 	Enqueue    enqueueCmd     `cmd:"" help:"Enqueue a task."`
 	Task       taskCmd        `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
+	Agents     agentsCmd      `cmd:"" help:"List agents, and have them drain or claim nothing."`
 	Batch      batchCmd       `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
 	Schedule   scheduleCmd    `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
 	Chunks     chunksCmd      `cmd:"" help:"List, show, verify, pause, resume, cancel, retry and roll back plans of chunks."`
@@ -44,7 +45,6 @@ type cli struct {
 // later are the commands of rooms that are not built yet.
 type later struct {
 	Plan    laterCmd `cmd:"" hidden:"" passthrough:""`
-	Agents  laterCmd `cmd:"" hidden:"" passthrough:""`
 	Pause   laterCmd `cmd:"" hidden:"" passthrough:""`
 	Resume  laterCmd `cmd:"" hidden:"" passthrough:""`
 	Orphans laterCmd `cmd:"" hidden:"" passthrough:""`

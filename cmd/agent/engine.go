@@ -35,6 +35,7 @@ func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, r
 		Batch:    a.batches.Note,
 		Joined:   func() { close(a.joined) },
 		Draining: runner.Drain,
+		Ordered:  a.orders.take,
 		Ended: func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration) {
 			if a.ended != nil {
 				a.ended(row, out, next, took)

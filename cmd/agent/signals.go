@@ -25,11 +25,25 @@ type signals struct {
 	drain  func()        // on the first signal; must not block
 	within time.Duration // how long draining may take
 	log    *slog.Logger
+	asked  <-chan string // who has the agent drain without a signal; nil: nobody can
 	ended  chan struct{}
 	since  atomic.Pointer[time.Time] // when the first signal came
 }
 
-// draining reports whether a signal has come, and how long draining may still take; both at any time.
+// orders passes on what operators want of the agent.
+type orders struct{ drain chan string }
+
+func newOrders() *orders { return &orders{drain: make(chan string, 1)} }
+
+// take takes in that the agent is to drain, and who wants that; "": it was not said. It never blocks.
+func (o *orders) take(by string) {
+	select {
+	case o.drain <- by:
+	default:
+	}
+}
+
+// draining reports whether draining has begun, and how long draining may still take; both at any time.
 func (s *signals) draining() (left time.Duration, ok bool) {
 	since := s.since.Load()
 	if since == nil {
@@ -39,20 +53,27 @@ func (s *signals) draining() (left time.Duration, ok bool) {
 }
 
 // newSignals catches signals from now on; stop ends that.
-func newSignals(log *slog.Logger, within time.Duration, drain func()) *signals {
+func newSignals(log *slog.Logger, within time.Duration, asked <-chan string, drain func()) *signals {
 	s := &signals{
-		caught: make(chan os.Signal, 2), ended: make(chan struct{}), drain: drain, within: within, log: log,
+		caught: make(chan os.Signal, 2), asked: asked, ended: make(chan struct{}), drain: drain, within: within, log: log,
 	}
 	signal.Notify(s.caught, syscall.SIGTERM, syscall.SIGINT)
 	return s
 }
 
-// run waits for signals until it is interrupted. It ends with errStopNow on the second, with errLate when draining
+// run waits for signals, and for an operator's order, until it is interrupted. It ends with errStopNow on the second, with errLate when draining
 // after the first takes too long.
 func (s *signals) run() error {
 	timer := time.NewTimer(s.within)
 	defer timer.Stop()
 	var late <-chan time.Time // once draining
+	begin := func() <-chan time.Time {
+		now := time.Now()
+		s.since.Store(&now)
+		timer.Reset(s.within)
+		s.drain()
+		return timer.C
+	}
 	for {
 		select {
 		case <-s.ended:
@@ -64,11 +85,14 @@ func (s *signals) run() error {
 				return errStopNow
 			}
 			s.log.Info("draining: a second signal stops at once", "signal", sig.String(), "within", s.within)
-			now := time.Now()
-			s.since.Store(&now)
-			timer.Reset(s.within)
-			late = timer.C
-			s.drain()
+			late = begin()
+		case by := <-s.asked:
+			if late != nil {
+				continue // it drains already
+			}
+			s.log.Info("draining as an operator asked: the agent exits, and starts again if a supervisor starts it",
+				"by", by, "within", s.within)
+			late = begin()
 		case <-late:
 			return errLate
 		}

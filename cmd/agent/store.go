@@ -35,6 +35,7 @@ type dataStore interface {
 	poll.Adopter
 	ops.Store
 	ops.Operator
+	ops.Agents
 	ops.Batches
 	batch.Store
 	schedule.Store

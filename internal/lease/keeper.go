@@ -33,6 +33,7 @@ type Keeper struct {
 	pings    func(task.ID, task.Fence) string // the ping URL of an attempt; nil: none
 	traces   func(task.ID) string             // the trace context of a row without one; nil: none is known
 	lives    func(until time.Duration)        // called whenever the session is extended; nil: never
+	ordered  func(store.AgentOrder, string)   // called when an operator wants something else of the session; nil: never
 	halted   func()                           // called after leases may have been stopped before their start; nil: never
 
 	writes  writes
@@ -57,10 +58,12 @@ type Keeper struct {
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
-	longest   time.Duration // no shorter than the longest stop of a declared policy or an open lease
-	declaring *declaring    // what Declare set and the store does not have yet; nil: nothing
-	doubted   []*Lease      // that wait for a session heartbeat to report whether pings came elsewhere
-	stopper   *time.Timer   // stops leases when presence is about to run out
+	minute    recent           // of done
+	order     store.AgentOrder // what an operator wants of the session, as far as the agent knows
+	longest   time.Duration    // no shorter than the longest stop of a declared policy or an open lease
+	declaring *declaring       // what Declare set and the store does not have yet; nil: nothing
+	doubted   []*Lease         // that wait for a session heartbeat to report whether pings came elsewhere
+	stopper   *time.Timer      // stops leases when presence is about to run out
 }
 
 // KeeperOptions are the parts of a Keeper.
@@ -80,6 +83,9 @@ type KeeperOptions struct {
 	// Present is called with the local time at which the session expires, whenever that moves; nil: no call. It must not
 	// block.
 	Present func(until time.Duration)
+	// Ordered is called when an operator wants something else of the session than before, with who that is ("": it was not said);
+	// an empty order is none. It must not block; nil: no call.
+	Ordered func(o store.AgentOrder, by string)
 	// Halted is called when leases may have been stopped before their attempts began, so that those still in the queue can
 	// be released. It must not block; nil: no call.
 	Halted func()
@@ -92,7 +98,7 @@ const SettleIn = 3 * time.Second
 func NewKeeper(o KeeperOptions) *Keeper {
 	k := &Keeper{
 		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, unleased: o.Unleased,
-		pings: o.PingURL, traces: o.Trace, lives: o.Present, halted: o.Halted, open: make(map[task.ID]*Lease),
+		pings: o.PingURL, traces: o.Trace, lives: o.Present, ordered: o.Ordered, halted: o.Halted, open: make(map[task.ID]*Lease),
 		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
 	k.longest = o.Agent.LongestStop()

@@ -116,6 +116,8 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is an unleased row.
 	open, through := k.leases(), k.through
 	p := store.Heartbeat{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
+	p.Order = k.order
+	p.Minute = k.minute.of(k.clock.Now(), k.done)
 	k.mu.Unlock()
 	if d != nil {
 		p.Agent = d.agent
@@ -148,6 +150,8 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	if isNew {
 		k.declaring = nil
 	}
+	changed := standing.Order != k.order
+	k.order = standing.Order
 	unanchored := len(k.jump.unanchored) > 0
 	if unanchored {
 		k.stopEarlier(k.longestStop())
@@ -159,6 +163,9 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 
 	if isNew {
 		d.stored()
+	}
+	if changed && k.ordered != nil {
+		k.ordered(standing.Order, standing.OrderedBy)
 	}
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)

@@ -58,6 +58,8 @@ type Options struct {
 	Present func(until time.Duration)
 	// Joined is called once, when the session is open. It must not block; nil: no call.
 	Joined func()
+	// Ordered is called when an operator has the agent drain, and by whom; "": it was not said. It must not block; nil: no call.
+	Ordered func(by string)
 	// Draining is called once, when nothing more is started. It must not block; nil: no call.
 	Draining func()
 	// Batch is called when there may be work for batches: tasks of batches were settled, or an operation may have been
@@ -120,6 +122,7 @@ type Engine struct {
 	asking    atomic.Bool    // the loop waits for the store, or to ask it again
 	starving  atomic.Int64   // local time since which there are due rows and none can be claimed; 0: not the case
 	joined    atomic.Bool
+	cordoned  atomic.Bool // an operator has it claim nothing
 	drainOnce sync.Once
 	draining  chan struct{}
 	ending    chan struct{} // closed once nothing more is claimed
@@ -142,7 +145,7 @@ func New(o Options) *Engine {
 	e.use(g)
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: g.describe(o.Agent), Log: o.Log, Metrics: o.Metrics, Unleased: e.unleased,
-		Remote: o.Remote, PingURL: o.PingURL, Trace: o.Trace, Present: o.Present, Halted: func() { e.slots.halt() },
+		Remote: o.Remote, PingURL: o.PingURL, Trace: o.Trace, Present: o.Present, Halted: func() { e.slots.halt() }, Ordered: e.ordered,
 	})
 	e.slots = newSlots(g, o.Clock)
 	e.slots.start = e.start

@@ -31,6 +31,10 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		if e.adopt() {
 			idle.looked, idle.misses = false, 0
 		}
+		if e.cordoned.Load() {
+			e.rests(stopped, calls, &idle)
+			continue
+		}
 		idle.look()
 		e.returnQueued()
 		if in := e.memory.turn(e.o.Clock.Now()); in > 0 {

@@ -8,6 +8,9 @@ var ErrNoBatch = errors.New("no such batch")
 // ErrNoTask says that there is no such task, live or finished. It may have been past its retention.
 var ErrNoTask = errors.New("no such task")
 
+// ErrNoAgent says that no session of that name or number is present.
+var ErrNoAgent = errors.New("no such agent is present")
+
 // ErrNoSchedule says that there is no schedule of this name.
 var ErrNoSchedule = errors.New("no such schedule")
 

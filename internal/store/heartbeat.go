@@ -43,6 +43,9 @@ type Heartbeat struct {
 	Draining bool
 	Running  int   // attempts now
 	Done     int64 // attempts ended since the start
+	Minute   int64 // of these, those of the last minute
+	// Order is what the last reply said, for a session whose row was removed.
+	Order AgentOrder
 	// View returns what the session knows of the store's clock, at the moment at which the store asks; Silent is not used. A
 	// session that has seen no jump for its whole TTL vouches for the time of the heartbeat, and named leases that had expired
 	// by then may be taken. nil: it vouches for nothing.
@@ -104,6 +107,9 @@ type Holders struct {
 type HeartbeatReply struct {
 	Now  time.Time // the store's clock
 	Held []Held    // every row that the session holds
+	// Order is what an operator wants of the session: Cordon, Drain, or ""; OrderedBy who that is, "" where it was not said.
+	Order     AgentOrder
+	OrderedBy string
 }
 
 // Held is a row that a session holds in the store.

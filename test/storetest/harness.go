@@ -27,6 +27,7 @@ type Harness interface {
 	poll.Adopter
 	ops.Store
 	ops.Operator
+	ops.Agents
 	ops.Batches
 	ops.Schedules
 	batch.Work
@@ -130,6 +131,7 @@ func Checks() []Check {
 		{"on_live", onLiveChecks()},
 		{"follow", followChecks()},
 		{"look", lookChecks()},
+		{"agents", agentChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},
 		{"failpoints", failpointChecks()},

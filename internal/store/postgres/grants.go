@@ -14,7 +14,7 @@ GRANT INSERT (type, payload, run_at, priority, region, key, max_attempts, labels
     batch_id, rollback_payload, lock), SELECT (id) ON {schema}.task TO {role};
 GRANT INSERT (name, on_failure, finish_type, finish_payload, labels, created_by, sealed), SELECT (id)
     ON {schema}.batch TO {role};
-GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.leases, {schema}.chunk_plans, {schema}.chunk_passes TO {role};
+GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.chunk_plans, {schema}.chunk_passes TO {role};
 GRANT EXECUTE ON FUNCTION
     {schema}.enqueue, {schema}.enqueue_result,
     {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};
@@ -39,7 +39,7 @@ GRANT EXECUTE ON FUNCTION
     {schema}.retry(bigint, text), {schema}.rollback(bigint, text), {schema}.cancel_batch(bigint, text),
     {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean),
     {schema}.pause_schedule(text, text), {schema}.resume_schedule(text, text),
-    {schema}.pause_chunks(text, text), {schema}.resume_chunks(text, text) TO {role};
+    {schema}.pause_chunks(text, text), {schema}.resume_chunks(text, text), {schema}.order_agent(text, text, text) TO {role};
 `
 	text := producer
 	if operator {

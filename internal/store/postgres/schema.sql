@@ -366,6 +366,7 @@ CREATE TABLE {schema}.audit (
     batch_id bigint,
     schedule text,               -- its name: such a row stays
     chunks   text,               -- the name of a plan: likewise
+    agent    bigint,             -- a session: likewise
     answer   text NOT NULL
 );
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
@@ -663,6 +664,9 @@ CREATE TABLE {schema}.agent (
     draining      boolean NOT NULL DEFAULT false,
     running       integer NOT NULL DEFAULT 0,
     done          bigint NOT NULL DEFAULT 0,
+    minute        bigint NOT NULL DEFAULT 0, -- of these, those of the last minute
+    ordered       text,                      -- what an operator wants of it (order_agent): 'cordon' or 'drain'
+    ordered_by    text,
     -- The last heartbeat, if by then the session had seen no jump of the clock for its whole TTL: what had expired by this
     -- time has expired indeed. Named leases depend on it (lease_lapsed).
     calm_at       timestamptz
@@ -670,6 +674,15 @@ CREATE TABLE {schema}.agent (
     -- Few rows, written every few seconds: heap-only updates, and a page or two at most for the trigger to read.
     fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
 );
+
+-- Sessions as people see them.
+CREATE VIEW {schema}.agents AS
+    SELECT session, name,
+        CASE WHEN present_until <= seen_at THEN 'left' WHEN present_until <= now() THEN 'absent'
+             WHEN draining OR ordered = 'drain' THEN 'draining' WHEN workers = 0 THEN 'observer'
+             WHEN ordered = 'cordon' THEN 'cordoned' ELSE 'working' END AS state,
+        region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by
+    FROM {schema}.agent;
 
 -- Named leases: one row for each name that is held, or was held and expired without a release. Only functions write it:
 -- acquire, renew_lease and release_lease.

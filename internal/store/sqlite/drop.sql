@@ -1,5 +1,6 @@
 -- Drops everything that schema.sql and functions/ create.
 DROP VIEW acquire;
+DROP VIEW agents;
 DROP VIEW archive;
 DROP VIEW batches;
 DROP VIEW cancel;

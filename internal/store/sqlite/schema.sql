@@ -367,6 +367,7 @@ CREATE TABLE audit (
     batch_id INTEGER,
     schedule TEXT,
     chunks   TEXT,
+    agent    INTEGER,
     answer   TEXT NOT NULL
 ) STRICT;
 
@@ -385,10 +386,20 @@ CREATE TABLE agent (
     draining      INTEGER NOT NULL DEFAULT 0,
     running       INTEGER NOT NULL DEFAULT 0,
     done          INTEGER NOT NULL DEFAULT 0,
+    minute        INTEGER NOT NULL DEFAULT 0, -- of these, those of the last minute
+    ordered       TEXT,                       -- what an operator wants of it: 'cordon' or 'drain'
+    ordered_by    TEXT,
     -- The last heartbeat, if by then the session had seen no jump of the clock for its whole TTL: what had expired by this
     -- time has expired indeed. Named leases depend on it (lapsed_lease).
     calm_at       TEXT
 ) STRICT;
+
+-- Sessions as people see them.
+CREATE VIEW agents AS
+    SELECT session, name,
+        {agent_state now=strftime('%Y-%m-%dT%H:%M:%fZ','now')} AS state,
+        region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by
+    FROM agent;
 
 -- Named leases: one row for each name that is held, or was held and expired without a release. Applications write it by the
 -- views acquire, renew_lease and release_lease.

@@ -46,13 +46,16 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.Heartb
 		if _, err := t.exec(t.sql.Present, arg("session", int64(p.Session)), arg("name", a.Name), arg("region", null(a.Region)),
 			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)),
 			arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
-			arg("running", p.Running), arg("done", p.Done), arg("calm_at", calmAt)); err != nil {
+			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)), arg("calm_at", calmAt)); err != nil {
 			return err
 		}
 		if err := t.declareLimits(p.Session, a.Limits, view.CalmAt(t.now)); err != nil {
 			return err
 		}
 		st = store.HeartbeatReply{Now: t.now}
+		if err := t.row([]any{textOf[store.AgentOrder]{&st.Order}, &st.OrderedBy}, t.sql.Ordered, arg("session", int64(p.Session))); err != nil {
+			return err
+		}
 		return t.query(func(r *sql.Rows) error {
 			h, err := t.scanHeld(r)
 			st.Held = append(st.Held, h)

@@ -23,6 +23,7 @@ type statements struct {
 	Renew, RenewWithProgress                                  *sqltext.Query
 	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query
 	Join, Present, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
+	Ordered, ListAgents, PresentAgents, OrderAgent, NoteOrder *sqltext.Query
 	Holders, Expired, Reap, Adoptable, Adopt, AttemptFailed   *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
 	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow    *sqltext.Query

@@ -26,10 +26,11 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 func (s *Store) see(session task.Session, a store.Agent, now time.Time) {
 	row := s.agents[session]
 	if row == nil {
-		row = &Agent{}
+		row = &Agent{StartedAt: now}
 		s.agents[session] = row
 	}
 	row.Name, row.Types, row.Workers = a.Name, a.Types, a.Workers
+	row.Region, row.Version, row.Config = a.Region, a.Version, a.Config
 	row.SeenAt, row.PresentUntil = now, now.Add(a.Presence)
 	for hash, p := range a.Policies {
 		if _, there := s.policies[hash]; !there {
@@ -45,13 +46,18 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (store.Heartbeat
 		return store.HeartbeatReply{}, err
 	}
 	defer s.mu.Unlock()
+	anew := s.agents[p.Session] == nil
 	s.see(p.Session, p.Agent, now)
+	row := s.agents[p.Session]
+	if row.Running, row.Done, row.Minute, row.Draining = p.Running, p.Done, p.Minute, p.Draining; anew {
+		row.Order = p.Order
+	}
 	s.agents[p.Session].CalmAt = time.Time{}
 	if p.Sees().Vouches(now, p.Agent.Presence) {
 		s.agents[p.Session].CalmAt = now
 	}
 	s.declareLimits(p.Session, p.Agent.Limits, now, p.Sees().CalmAt(now))
-	reply := store.HeartbeatReply{Now: now}
+	reply := store.HeartbeatReply{Now: now, Order: row.Order, OrderedBy: row.OrderedBy}
 	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
 		h := store.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}
 		if r.cancelRequested() {

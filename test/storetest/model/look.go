@@ -152,7 +152,7 @@ func (s *Store) Takers(ctx context.Context, typ string) (store.Takers, error) {
 	defer s.mu.Unlock()
 	var t store.Takers
 	for session, a := range s.agents {
-		if !s.present(session, now) || a.Workers == 0 {
+		if !s.present(session, now) || a.Workers == 0 || a.Order != "" {
 			continue
 		}
 		t.Agents++

@@ -123,8 +123,17 @@ type Attempt struct {
 // Agent is a session.
 type Agent struct {
 	Name         string
+	Region       string
+	Version      string
+	Config       string
 	Types        []string
 	Workers      int // 0: an observer
+	Running      int
+	Done, Minute int64
+	Draining     bool
+	Order        store.AgentOrder // what an operator wants of it
+	OrderedBy    string
+	StartedAt    time.Time
 	SeenAt       time.Time
 	PresentUntil time.Time
 	CalmAt       time.Time // the last heartbeat, if the session vouched for the clock; zero: it did not

@@ -33,6 +33,16 @@ UPDATE {schema}.agent SET idle = @idle WHERE session = @session
 SELECT types FROM {schema}.agent WHERE present_until > now() AND workers > 0
 
 -- name: takers
--- Counts the present agents that claim tasks, and those that claim tasks of a type.
+-- Counts the present agents that claim tasks (a cordoned one claims none), and those that claim tasks of a type.
 SELECT count(*), count(*) FILTER (WHERE @type = ANY (types)) FROM {schema}.agent
-WHERE present_until > now() AND workers > 0
+WHERE present_until > now() AND workers > 0 AND ordered IS NULL
+
+-- name: list_agents
+-- Lists sessions by name, the newest first; those that are no more present only if all are asked for.
+SELECT session, name, state, coalesce(region, ''), version, config, workers, running, done, done_per_minute, types, started_at, seen_at,
+    coalesce(ordered_by, '')
+FROM {schema}.agents WHERE @every::boolean OR state NOT IN ('absent', 'left')
+ORDER BY name, session DESC LIMIT 10000
+
+-- name: order_agent
+SELECT {schema}.order_agent(@agent, @verb, @by)

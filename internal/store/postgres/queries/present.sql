@@ -3,9 +3,9 @@
 -- (@now, @calm: see sweep) has known the clock without a jump for its whole TTL.
 WITH seen AS (
     INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
-                                running, done, calm_at)
+                                running, done, minute, ordered, calm_at)
     VALUES (@session, @name, nullif(@region, ''), @version, @config, @workers, @types,
-        now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done,
+        now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done, @minute, nullif(@order, ''),
         CASE WHEN @calm::bigint >= @presence::bigint
              AND now() BETWEEN @now::timestamptz - @tolerance::bigint * interval '1 microsecond'
                  AND @now::timestamptz + @tolerance::bigint * interval '1 microsecond' THEN now() END)
@@ -13,10 +13,11 @@ WITH seen AS (
         name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
         workers = excluded.workers, types = excluded.types, seen_at = now(), present_until = excluded.present_until,
         draining = excluded.draining, running = excluded.running, done = excluded.done,
-        calm_at = excluded.calm_at
-    RETURNING xmax = 0 AS fresh
+        minute = excluded.minute, calm_at = excluded.calm_at
+    RETURNING xmax = 0 AS fresh, agent.ordered, agent.ordered_by
 )
-SELECT now(), seen.fresh, EXISTS (SELECT FROM {schema}.type_limit), t.id, t.fence, t.claim, t.detached, t.cancel_requested_at IS NOT NULL AND t.state = 'running',
+SELECT now(), seen.fresh, EXISTS (SELECT FROM {schema}.type_limit), coalesce(seen.ordered, ''), coalesce(seen.ordered_by, ''),
+    t.id, t.fence, t.claim, t.detached, t.cancel_requested_at IS NOT NULL AND t.state = 'running',
     CASE t.state WHEN 'running' THEN t.cancel_requested_by END, t.ping_due - now(), t.lease_until - now(),
     CASE WHEN t.ping_due IS NOT NULL THEN t.marks END
 FROM seen LEFT JOIN {schema}.task AS t

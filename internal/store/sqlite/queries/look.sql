@@ -43,9 +43,9 @@ SELECT ifnull((SELECT f.id FROM follow AS f JOIN task AS t ON t.type = f.type AN
 SELECT types FROM agent WHERE present_until > @now AND workers > 0;
 
 -- name: takers
--- How many agents claim tasks, and how many of these claim tasks of the type.
+-- How many agents claim tasks (a cordoned one claims none), and how many of these claim tasks of the type.
 SELECT count(*), coalesce(sum(EXISTS (SELECT 1 FROM json_each(types) WHERE value = @type)), 0)
-FROM agent WHERE present_until > @now AND workers > 0;
+FROM agent WHERE present_until > @now AND workers > 0 AND ordered IS NULL;
 
 -- name: count_due
 -- The counts of live rows are read from one index each, and in its order: payloads cost nothing, and nothing is sorted. INDEXED

@@ -5,13 +5,18 @@ RETURNING session;
 
 -- name: present
 -- Renews the session, and creates its row again where it has expired.
-INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at, present_until, draining, running, done,
-    calm_at)
-VALUES (@session, @name, @region, @version, @config, @workers, @types, @now, @now, @until, @draining, @running, @done, @calm_at)
+INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at, present_until, draining, running, done, minute,
+    ordered, calm_at)
+VALUES (@session, @name, @region, @version, @config, @workers, @types, @now, @now, @until, @draining, @running, @done, @minute, nullif(@order, ''), @calm_at)
 ON CONFLICT (session) DO UPDATE SET
     name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
     workers = excluded.workers, types = excluded.types, seen_at = excluded.seen_at, present_until = excluded.present_until,
-    draining = excluded.draining, running = excluded.running, done = excluded.done, calm_at = excluded.calm_at;
+    draining = excluded.draining, running = excluded.running, done = excluded.done, minute = excluded.minute,
+    calm_at = excluded.calm_at;
+
+-- name: ordered
+-- What an operator wants of the session.
+SELECT ifnull(ordered, ''), ifnull(ordered_by, '') FROM agent WHERE session = @session;
 
 -- name: held
 -- What the session holds. INDEXED BY, here and below: there are few running rows.
@@ -38,3 +43,20 @@ INSERT INTO policy (hash, type, body) VALUES (@hash, @type, @body) ON CONFLICT (
 
 -- name: policies
 SELECT hash, body FROM policy WHERE hash IN (SELECT value FROM json_each(@hashes));
+
+-- name: list_agents
+-- Lists sessions by name, the newest first; those that are no more present only if all are asked for.
+SELECT session, name, {agent_state now=@now}, ifnull(region, ''), version, config, workers, running, done, minute,
+    types, started_at, seen_at, ifnull(ordered_by, '')
+FROM agent WHERE @every OR present_until > @now
+ORDER BY name, session DESC LIMIT 10000;
+
+-- name: present_agents
+SELECT session, name, workers, CASE WHEN draining THEN 'drain' ELSE ifnull(ordered, '') END FROM agent
+WHERE present_until > @now AND (name = @agent OR CAST(session AS TEXT) = @agent) ORDER BY session;
+
+-- name: order_agent
+UPDATE agent SET ordered = nullif(@order, ''), ordered_by = nullif(@by, '') WHERE session = @session;
+
+-- name: note_order
+INSERT INTO audit (at, requested_by, verb, agent, answer) VALUES (@now, nullif(@by, ''), @verb, @session, 'requested');

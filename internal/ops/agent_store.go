@@ -1,0 +1,16 @@
+package ops
+
+import (
+	"context"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// Agents is what operators' work on agents needs of the store.
+type Agents interface {
+	// ListAgents lists sessions by name, the newest first, 10,000 at most; without all, those that are present.
+	ListAgents(ctx context.Context, all bool) ([]store.AgentInfo, error)
+	// OrderAgent gives the present sessions with that name or number an order, and returns them; ErrNoAgent where there is none.
+	// Each learns of it with its next heartbeat.
+	OrderAgent(ctx context.Context, agent string, order store.AgentOrder, by string) ([]store.AgentOrdered, error)
+}
