@@ -25,7 +25,7 @@ type signals struct {
 	drain  func()        // on the first signal; must not block
 	within time.Duration // how long draining may take
 	log    *slog.Logger
-	asked  <-chan string // who has the agent drain without a signal; nil: nobody can
+	asked  <-chan string // who has the agent drain without a signal; nil: it takes signals only
 	ended  chan struct{}
 	since  atomic.Pointer[time.Time] // when the first signal came
 }

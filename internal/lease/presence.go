@@ -109,16 +109,12 @@ func (k *Keeper) Leave(ctx context.Context) error {
 	return nil
 }
 
-// present writes one heartbeat and compares the rows that the session holds in the store with the leases in memory. d is what
-// the heartbeat declares; nil: what the store has already.
-func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.Held, err error) {
-	k.mu.Lock()
-	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is an unleased row.
-	open, through := k.leases(), k.through
-	p := store.Heartbeat{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
-	p.Order = k.order
-	p.Minute = k.minute.of(k.clock.Now(), k.done)
-	k.mu.Unlock()
+// heartbeat returns a heartbeat of a session that holds so many rows. mu is held.
+func (k *Keeper) heartbeat(open int, d *declaring) store.Heartbeat {
+	p := store.Heartbeat{
+		Session: k.session, Agent: k.agent, Draining: k.draining, Running: open, Done: k.done, Order: k.order,
+		Minute: k.minute.of(k.clock.Now(), k.done),
+	}
 	if d != nil {
 		p.Agent = d.agent
 	}
@@ -127,6 +123,17 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 		defer k.mu.Unlock()
 		return k.vouching(k.clock.Now())
 	}
+	return p
+}
+
+// present writes one heartbeat and compares the rows that the session holds in the store with the leases in memory. d is what
+// the heartbeat declares; nil: what the store has already.
+func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.Held, err error) {
+	k.mu.Lock()
+	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is an unleased row.
+	open, through := k.leases(), k.through
+	p := k.heartbeat(len(open), d)
+	k.mu.Unlock()
 
 	sent := k.clock.Now()
 	standing, err := k.store.Present(ctx, p)

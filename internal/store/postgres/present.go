@@ -55,7 +55,8 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		}
 		var fresh, limits bool
 		var h heldRow
-		err := forEach(ctx, conn, append([]any{&standing.Now, &fresh, &limits, (*string)(&standing.Order), &standing.OrderedBy}, h.targets()...), func() error {
+		into := []any{&standing.Now, &fresh, &limits, (*string)(&standing.Order), &standing.OrderedBy}
+		err := forEach(ctx, conn, append(into, h.targets()...), func() error {
 			if h.id != nil {
 				standing.Held = append(standing.Held, h.held())
 			}
@@ -63,7 +64,8 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		}, s.sql.Present, arg("session", int64(p.Session)), arg("name", storable(a.Name)),
 			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
 			arg("types", types(a)), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
-			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)), arg("now", now), arg("calm", view.Calm.Microseconds()),
+			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)), arg("now", now),
+			arg("calm", view.Calm.Microseconds()),
 			arg("tolerance", store.JumpTolerance.Microseconds()))
 		if err != nil {
 			return err
