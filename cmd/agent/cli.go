@@ -32,6 +32,7 @@ type cli struct {
 	Agents     agentsCmd      `cmd:"" help:"List agents, and have them drain or claim nothing."`
 	Batch      batchCmd       `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
 	Schedule   scheduleCmd    `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
+	Sequence   sequenceCmd    `cmd:"" help:"List and show sequences of tasks, and skip, retry or cancel what blocks them."`
 	Chunks     chunksCmd      `cmd:"" help:"List, show, verify, pause, resume, cancel, retry and roll back plans of chunks."`
 	Ping       pingCmd        `cmd:"" help:"Report the progress of a task, from inside its command."`
 	Version    versionCmd     `cmd:"" help:"Print the version."`

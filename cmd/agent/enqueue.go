@@ -33,6 +33,7 @@ type enqueueCmd struct {
 	Batch           batchID `help:"Id of the open batch to add the task to." placeholder:"N"`
 	RollbackPayload *string `help:"Payload of its rollback; format as for --payload." placeholder:"JSON"`
 	Lock            string  `help:"Lock; tasks with the same lock never run at the same time." placeholder:"NAME"`
+	Sequence        string  `help:"Sequence; tasks of the type with the same sequence run one after another." placeholder:"NAME"`
 
 	OnLive      string `help:"What becomes of a live task with the key: keep it, replace its values if it has never started, or run again after it. Default: keep." placeholder:"WHAT" enum:",keep,replace,again" default:""`
 	Debounce    span   `help:"Due after this time without another with the key, such as 10s; replaces a live task that has never started." placeholder:"TIME"`
@@ -49,6 +50,7 @@ func (enqueueCmd) Help() string {
     leasehold enqueue index.update --key page-7 --on-live again
     leasehold enqueue index.update --key page-7 --debounce 10s --debounce-max 1m
     leasehold enqueue account.rebuild --payload '{"account": 7}' --lock account-7
+    leasehold enqueue account.book --payload '{"account": 7, "cents": 250}' --sequence account-7
     leasehold enqueue service.move --batch 17 --payload '{"to": "b"}' --rollback-payload '{"to": "a"}'
     generate | leasehold enqueue report --payload - --label tenant=acme -o json`
 }
@@ -120,7 +122,7 @@ func (a *app) printEnqueued(id task.ID, answer store.Enqueued) error {
 func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
 	r := store.EnqueueRequest{
 		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
-		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), Lock: c.Lock, OnLive: store.OnLive(c.OnLive),
+		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), Lock: c.Lock, Sequence: c.Sequence, OnLive: store.OnLive(c.OnLive),
 		Debounce: time.Duration(c.Debounce), DebounceMax: time.Duration(c.DebounceMax),
 	}
 	if c.MaxAttempts != nil {

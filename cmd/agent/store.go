@@ -44,6 +44,7 @@ type dataStore interface {
 	chunk.Declarations
 	chunk.Tasks
 	ops.Schedules
+	ops.Sequences
 	ops.ChunkPlans
 	work.Store
 	Migrator() store.Migrator

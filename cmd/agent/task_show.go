@@ -99,6 +99,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("follows", i.Follows)
 	line("followed by", i.FollowedBy)
 	line("lock", ops.Lock(i, most))
+	line("sequence", ops.Sequence(i, most))
 	line("batch", i.Batch)
 	line("priority", i.Priority)
 	line("attempt", ops.Attempts(i))

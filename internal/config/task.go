@@ -19,9 +19,9 @@ func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
 		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "rate", "burst", "deadline"},
-		blocks: []string{"retry", "check", "webhook", "command", "rollback"},
+		blocks: []string{"retry", "sequence", "check", "webhook", "command", "rollback"},
 		later: []string{
-			"tenant", "sequence", "on_failed", "redact", "spill_after",
+			"tenant", "on_failed", "redact", "spill_after",
 		},
 		called: calledInTask(),
 	}
@@ -66,6 +66,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 		t.Policy.Deadline = max(d, 0)
 	}
 	p.Retry = b.retry(retryShape())
+	b.sequence(t)
 	t.Check, p.Check, p.Stop = b.check(t.Workers)
 	var stop time.Duration
 	t.Target, stop, p.Async = b.target(webhookShape(), t.Workers)

@@ -51,6 +51,15 @@ func Lock(i *store.TaskInfo, most int) string {
 	return name
 }
 
+// Sequence returns the sequence of a task, and whether the task waits for its turn; "" for none.
+func Sequence(i *store.TaskInfo, most int) string {
+	name := OneLine(i.Sequence, most)
+	if i.Held == task.HoldSequence {
+		name += " (waits for its turn)"
+	}
+	return name
+}
+
 // before is the history of what came before the present: the attempt that ended the task is not among it.
 func before(i *store.TaskInfo) []Attempt {
 	earlier := History(i)

@@ -77,11 +77,16 @@ func (d *declared) batch(phase task.Phase) *task.Batch {
 // describe returns the description of a session that goes by these declarations.
 func (g *generation) describe(a store.Agent) store.Agent {
 	a.Region, a.Config, a.Workers, a.Policies = g.Region, g.Config, g.Workers, g.policies
-	a.Types, a.Limits = nil, nil
+	a.Types, a.Limits, a.Sequences = nil, nil, nil
 	for _, t := range g.Types {
 		a.Types = append(a.Types, t.Names()...)
 		if t.Limit > 0 || t.Rate > 0 {
 			a.Limits = append(a.Limits, store.TypeLimit{Name: t.Name, Types: t.Names(), Most: t.Limit, Rate: t.Rate, Burst: t.Burst})
+		}
+		if t.OnFailure != "" {
+			for _, name := range t.Names() {
+				a.Sequences = append(a.Sequences, store.TypeSequence{Type: name, OnFailure: t.OnFailure})
+			}
 		}
 	}
 	return a

@@ -15,11 +15,11 @@ const (
 	promoteLast  = 50 * time.Millisecond
 )
 
-// promoter passes on the locks that rows have left: those of this session's rows at once, and now and then what others have left
+// promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and now and then what others have left
 // behind. A repeat does nothing, so nothing has to be known about a promotion that did not answer.
 type promoter struct {
 	e    *Engine
-	left chan struct{} // has an element when a row of this session has left its lock
+	left chan struct{} // has an element when a row of this session has left its lock, or may have ended its turn
 }
 
 func newPromoter(e *Engine) *promoter { return &promoter{e: e, left: make(chan struct{}, 1)} }
@@ -70,7 +70,7 @@ func (p *promoter) run(ctx context.Context) {
 	}
 }
 
-// promote passes on all locks that it can, and wakes the loop for the rows that have them to wait for no more.
+// promote passes on all locks and turns that it can, and wakes the loop for the rows that have them to wait for no more.
 func (p *promoter) promote(ctx context.Context) (got store.Promoted, err error) {
 	for {
 		err = p.e.call(ctx, "promote", func(ctx context.Context) (err error) {

@@ -219,7 +219,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 		}
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
 		// A row that is lost may have been completed by an application.
-		unlocked = unlocked || u.row().Lock != "" && (answers[i] == store.Applied || answers[i] == store.Ended || answers[i] == store.Lost)
+		unlocked = unlocked || (u.row().Lock != "" || u.row().Sequence != "") && (answers[i] == store.Applied || answers[i] == store.Ended || answers[i] == store.Lost)
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
 		}

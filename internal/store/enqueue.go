@@ -28,7 +28,7 @@ func (r *EnqueueRequest) Check() error {
 	}
 	for what, s := range map[string]string{
 		"type": r.Type, "key": r.Key, "region": r.Region, "traceparent": r.Traceparent, "created_by": r.CreatedBy,
-		"lock": r.Lock,
+		"lock": r.Lock, "sequence": r.Sequence,
 	} {
 		if !Storable(s) {
 			return wrong("%s %q: text must be UTF-8 without NUL", what, s)
@@ -143,4 +143,5 @@ type EnqueueRequest struct {
 	// one was first inserted, where that is not 0. 0: RunAt or In say when it is due.
 	Debounce, DebounceMax time.Duration
 	Lock                  string // rows with the same one never run at once; "": none
+	Sequence              string // rows of the type with the same one run one after another; "": none
 }

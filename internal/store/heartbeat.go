@@ -28,6 +28,8 @@ type Agent struct {
 	// Limits are those of the types that the session declares. They are in force, or a newer declaration of the name is, once the
 	// session has joined or a heartbeat has been accepted.
 	Limits []TypeLimit
+	// Sequences are what the session declares of the sequences of row types. They come into force as limits do.
+	Sequences []TypeSequence
 }
 
 // NamedPolicy is a policy with the type that declares it.

@@ -38,8 +38,10 @@ const (
 // Hold is what a waiting row is held back for, so that no claim looks at it; "" is nothing.
 type Hold string
 
-// HoldLock holds a row back until its lock is free.
-const HoldLock Hold = "lock"
+const (
+	HoldLock     Hold = "lock"     // until its lock is free
+	HoldSequence Hold = "sequence" // until its turn in its sequence comes
+)
 
 // Task is a row as an attempt sees it: what a claim returned. Times are the store's clock.
 type Task struct {
@@ -66,6 +68,7 @@ type Task struct {
 	CreatedBy   string          // "" for none
 	Batch       BatchID         // 0 for none
 	Lock        string          // rows with the same one never run at once; "" for none
+	Sequence    string          // rows of the type with the same one run one after another; "" for none
 	Previous    *Previous       // how the attempt before ended; nil on the first
 
 	// What a rollback is given. RollbackPayload is nil if the row has none; Cause is how the runs of the task ended, "" in a

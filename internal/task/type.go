@@ -9,19 +9,27 @@ import (
 	"time"
 )
 
+// What a failure does to the rows behind it in its sequence.
+const (
+	SequenceBlocks    = "block"    // they wait until it is resolved
+	SequenceContinues = "continue" // they go on
+)
+
 // Type is a declared task type.
 type Type struct {
-	Name     string
-	Aliases  []string // rows of these types are claimed too
-	Workers  int      // attempts at once on this agent; 0: as many as the agent has
-	Limit    int      // attempts at once on all agents together; 0: no bound
-	Rate     float64  // starts in a second, on all agents together; 0: no bound
-	Burst    int      // how many of them at once; with a rate at least 1
-	Policy   Policy
-	Target   Target // of the run phase; never nil
-	Check    Target // asked before each run attempt whether the task is done already; nil: not asked
-	Rollback Target // of the rollback phase; nil: the type cannot be rolled back
-	Source   string // "file:line" of the declaration, for messages
+	Name    string
+	Aliases []string // rows of these types are claimed too
+	Workers int      // attempts at once on this agent; 0: as many as the agent has
+	Limit   int      // attempts at once on all agents together; 0: no bound
+	Rate    float64  // starts in a second, on all agents together; 0: no bound
+	Burst   int      // how many of them at once; with a rate at least 1
+	// OnFailure is what a failure does to the rows behind it in its sequence, SequenceBlocks or SequenceContinues; "": nothing is declared.
+	OnFailure string
+	Policy    Policy
+	Target    Target // of the run phase; never nil
+	Check     Target // asked before each run attempt whether the task is done already; nil: not asked
+	Rollback  Target // of the rollback phase; nil: the type cannot be rolled back
+	Source    string // "file:line" of the declaration, for messages
 }
 
 // Names lists the row types that are claimed for this declaration: its name, then its aliases.

@@ -167,17 +167,18 @@ func insertKey(t testing.TB, h Harness) {
 // badRequests are refused, each for one reason.
 func badRequests() map[string]store.EnqueueRequest {
 	return map[string]store.EnqueueRequest{
-		"no type":               {},
-		"priority too high":     {Type: kind, Priority: 11},
-		"priority too low":      {Type: kind, Priority: -11},
-		"negative attempts":     {Type: kind, MaxAttempts: -1},
-		"too many attempts":     {Type: kind, MaxAttempts: 1001},
-		"payload not JSON":      {Type: kind, Payload: json.RawMessage(`{"open":`)},
-		"two JSON values":       {Type: kind, Payload: json.RawMessage(`{} {}`)},
-		"lock of over 1 KiB":    {Type: kind, Lock: strings.Repeat("x", 1025)},
-		"payload of over 1 MiB": {Type: kind, Payload: document(1<<20 + 1)},
-		"rollback payload too":  {Type: kind, RollbackPayload: document(1<<20 + 1)},
-		"labels of over 4 KB":   {Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 5<<10)}},
+		"no type":                {},
+		"priority too high":      {Type: kind, Priority: 11},
+		"priority too low":       {Type: kind, Priority: -11},
+		"negative attempts":      {Type: kind, MaxAttempts: -1},
+		"too many attempts":      {Type: kind, MaxAttempts: 1001},
+		"payload not JSON":       {Type: kind, Payload: json.RawMessage(`{"open":`)},
+		"two JSON values":        {Type: kind, Payload: json.RawMessage(`{} {}`)},
+		"lock of over 1 KiB":     {Type: kind, Lock: strings.Repeat("x", 1025)},
+		"sequence of over 1 KiB": {Type: kind, Sequence: strings.Repeat("x", 1025)},
+		"payload of over 1 MiB":  {Type: kind, Payload: document(1<<20 + 1)},
+		"rollback payload too":   {Type: kind, RollbackPayload: document(1<<20 + 1)},
+		"labels of over 4 KB":    {Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 5<<10)}},
 	}
 }
 
@@ -229,6 +230,7 @@ func enqueueLimits(t testing.TB, h Harness) {
 		for _, q := range []store.EnqueueRequest{
 			{Type: kind, Priority: 10}, {Type: kind, Priority: -10},
 			{Type: kind, MaxAttempts: 1}, {Type: kind, MaxAttempts: 1000}, {Type: kind, Lock: strings.Repeat("x", 1024)},
+			{Type: kind, Sequence: strings.Repeat("x", 1024)},
 			{Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 4000)}},
 			{Type: kind, Labels: map[string]string{"": "", "ключ": "значение \"'\\"}},
 		} {

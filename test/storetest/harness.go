@@ -30,6 +30,7 @@ type Harness interface {
 	ops.Agents
 	ops.Batches
 	ops.Schedules
+	ops.Sequences
 	batch.Work
 	work.Store
 	schedule.Store
@@ -122,6 +123,7 @@ func Checks() []Check {
 		{"rate", rateChecks()},
 		{"locks", lockChecks()},
 		{"locks and limits", lockLimitChecks()},
+		{"sequences", sequenceChecks()},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},

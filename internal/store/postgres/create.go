@@ -73,7 +73,7 @@ func (s *Store) copyRows(ctx context.Context, tx pgx.Tx, rows *requests) error {
 func requestColumns() []string {
 	return []string{
 		"type", "payload", "run_at", "priority", "key", "region", "max_attempts", "labels", "traceparent", "created_by",
-		"batch_id", "rollback_payload", "lock",
+		"batch_id", "rollback_payload", "lock", "sequence",
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *requests) Values() ([]any, error) {
 	return []any{
 		r.row.Type, []byte(payload), at, int64(r.row.Priority), nullable(r.row.Key), nullable(r.row.Region),
 		nullable(int64(r.row.MaxAttempts)), jsonOrNull([]byte(labels)), nullable(r.row.Traceparent), nullable(r.row.CreatedBy),
-		int64(r.batch), jsonOrNull(r.row.RollbackPayload), nullable(r.row.Lock),
+		int64(r.batch), jsonOrNull(r.row.RollbackPayload), nullable(r.row.Lock), nullable(r.row.Sequence),
 	}, nil
 }
 

@@ -12,7 +12,9 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.enqueue_result,
     {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease, {schema}.insert_followers,
     {schema}.lease_lapsed, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_chunks, {schema}.lock_holders, {schema}.lock_schedule,
-    {schema}.declare_limits, {schema}.limit_rooms,
+    {schema}.declare_limits, {schema}.limit_rooms, {schema}.blocking_failure, {schema}.choose_heads, {schema}.declare_sequences,
+    {schema}.promote_turns, {schema}.sequence_blocked, {schema}.sequence_cancel, {schema}.sequence_retry,
+    {schema}.sequence_skip, {schema}.take_turns, {schema}.wanted_sequences,
     {schema}.kept_places, {schema}.limit_unnamed,
     {schema}.merge_marks, {schema}.order_agent, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.promote_locks, {schema}.raise_conflict,
     {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
@@ -24,7 +26,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
     {schema}.sum_deltas, {schema}.take_complete, {schema}.take_locks, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
     {schema}.wanted_limits, {schema}.weight, {schema}.with_rollback;
-DROP VIEW {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;
+DROP VIEW {schema}.sequences, {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;
 DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
     {schema}.batch_gate_0, {schema}.batch_gate_1, {schema}.batch_gate_2, {schema}.batch_gate_3, {schema}.batch_gate_4,
     {schema}.batch_gate_5, {schema}.batch_gate_6, {schema}.batch_gate_7, {schema}.operation, {schema}.audit,
@@ -32,4 +34,7 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.schedule, {schema}.schedule_declaration, {schema}.schedule_declarer, {schema}.schedule_zone,
     {schema}.chunk_plan, {schema}.chunk_pass, {schema}.chunk_range, {schema}.chunk_declaration,
     {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.limit_token,
-    {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note;
+    {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note,
+    {schema}.sequence_holder, {schema}.sequence_note, {schema}.sequence_failure, {schema}.sequence_rule, {schema}.sequence_declaration,
+    {schema}.sequence_declarer;
+DROP FUNCTION {schema}.sequence_left;

@@ -65,7 +65,7 @@ func enqueueArgs(r store.EnqueueRequest) ([]sqltext.Arg, error) {
 		arg("type", r.Type), arg("payload", string(r.Payload)), arg("run_at", at), arg("delay", r.In.Microseconds()),
 		arg("priority", int64(r.Priority)), arg("key", r.Key), arg("region", r.Region), arg("max_attempts", int64(r.MaxAttempts)),
 		arg("labels", labels), arg("traceparent", r.Traceparent), arg("created_by", r.CreatedBy),
-		arg("batch_id", int64(r.Batch)), arg("rollback_payload", string(r.RollbackPayload)), arg("lock", r.Lock),
+		arg("batch_id", int64(r.Batch)), arg("rollback_payload", string(r.RollbackPayload)), arg("lock", r.Lock), arg("sequence", r.Sequence),
 	}, nil
 }
 

@@ -6,11 +6,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// expireBatches reports whether a day's table may go: all batches that have rows in it have ended. Then they are marked as having rows
+// expireBatches reports whether a day's table may go: no sequence waits for a failure in it, and all batches that
+// have rows in it have ended. Then they are marked as having rows
 // past their retention.
 func (s *Store) expireBatches(ctx context.Context, t dayTable) (free bool, err error) {
 	err = s.do(ctx, "look for batches", func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			var failures bool
+			if err := queryRow(ctx, tx, t.of(s.sql.DayFailures)).Scan(&failures); err != nil || failures {
+				return err
+			}
 			batches, err := collectIDs(query(ctx, tx, t.of(s.sql.DayBatches)))
 			if err != nil || len(batches) == 0 {
 				free = err == nil

@@ -11,10 +11,11 @@ func Grants(schemaName, role string, operator bool) string {
 	const producer = `-- to insert tasks and batches, RETURNING id, to look at them, and to cancel tasks
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT INSERT (type, payload, run_at, priority, region, key, max_attempts, labels, traceparent, created_by,
-    batch_id, rollback_payload, lock), SELECT (id) ON {schema}.task TO {role};
+    batch_id, rollback_payload, lock, sequence), SELECT (id) ON {schema}.task TO {role};
 GRANT INSERT (name, on_failure, finish_type, finish_payload, labels, created_by, sealed), SELECT (id)
     ON {schema}.batch TO {role};
-GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.chunk_plans, {schema}.chunk_passes TO {role};
+GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.chunk_plans, {schema}.chunk_passes,
+    {schema}.sequences TO {role};
 GRANT EXECUTE ON FUNCTION
     {schema}.enqueue, {schema}.enqueue_result,
     {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};
@@ -39,7 +40,9 @@ GRANT EXECUTE ON FUNCTION
     {schema}.retry(bigint, text), {schema}.rollback(bigint, text), {schema}.cancel_batch(bigint, text),
     {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean),
     {schema}.pause_schedule(text, text), {schema}.resume_schedule(text, text),
-    {schema}.pause_chunks(text, text), {schema}.resume_chunks(text, text), {schema}.order_agent(text, text, text) TO {role};
+    {schema}.pause_chunks(text, text), {schema}.resume_chunks(text, text), {schema}.order_agent(text, text, text),
+    {schema}.sequence_skip(text, text, bigint, text), {schema}.sequence_retry(text, text, bigint, text),
+    {schema}.sequence_cancel(text, text, integer, text) TO {role};
 `
 	text := producer
 	if operator {
@@ -59,7 +62,7 @@ REVOKE INSERT, UPDATE, DELETE ON {schema}.schema_version, {schema}.secret FROM {
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
 -- A trigger on a table of the role's own would run these with the owner's rights.
 REVOKE EXECUTE ON FUNCTION {schema}.task_inserted(), {schema}.batch_stops(), {schema}.schedule_declared(),
-    {schema}.schedule_changed(), {schema}.schedule_deleted() FROM {role};
+    {schema}.schedule_changed(), {schema}.schedule_deleted(), {schema}.sequence_left() FROM {role};
 `
 	return strings.NewReplacer("{schema}", schema(schemaName).quoted(), "{role}", quoteIdentifier(role)).Replace(agents)
 }

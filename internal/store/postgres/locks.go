@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 )
 
 // What take_locks reports by INFO messages, which need no row of the claim's result.
@@ -41,25 +42,40 @@ func sawLocks(conn *pgx.Conn) (held, left bool) {
 	return news[codeHeldBack], news[codeLeft]
 }
 
-// Promote lets locks go that rows have left.
+// Promote lets locks go that rows have left, and passes on the turns of sequences.
 func (s *Store) Promote(ctx context.Context, most int) (p store.Promoted, err error) {
 	err = s.do(ctx, "promote", func(ctx context.Context, conn *pgx.Conn) error {
 		p = store.Promoted{}
-		var there bool
-		if err := queryRow(ctx, conn, s.sql.LockNotes).Scan(&there); err != nil || !there {
-			return err
-		}
-		return s.change(ctx, conn, func(on querier) error {
-			var us int64
-			err := scanOne(ctx, on, []any{&p.Rows, &p.Noted, &p.Missed, &us}, s.sql.PromoteLocks, arg("most", int64(most)))
-			if us >= 0 {
-				p.Next = max(microseconds(us), time.Microsecond)
+		for _, of := range []struct{ any, promote *sqltext.Query }{
+			{s.sql.LockNotes, s.sql.PromoteLocks}, {s.sql.TurnNotes, s.sql.PromoteTurns},
+		} {
+			some, err := s.promote(ctx, conn, of.any, of.promote, most)
+			if err != nil {
+				return err
 			}
-			return err
-		})
+			p = p.With(some)
+		}
+		return nil
 	})
 	if err == nil && p.Rows > 0 {
 		s.lowWater.rose()
 	}
+	return p, err
+}
+
+// promote carries out one of the promotions, if there are notes for it.
+func (s *Store) promote(ctx context.Context, conn *pgx.Conn, notes, promote *sqltext.Query, most int) (p store.Promoted, err error) {
+	var there bool
+	if err := queryRow(ctx, conn, notes).Scan(&there); err != nil || !there {
+		return p, err
+	}
+	err = s.change(ctx, conn, func(on querier) error {
+		var us int64
+		err := scanOne(ctx, on, []any{&p.Rows, &p.Noted, &p.Missed, &us}, promote, arg("most", int64(most)))
+		if us >= 0 {
+			p.Next = max(microseconds(us), time.Microsecond)
+		}
+		return err
+	})
 	return p, err
 }

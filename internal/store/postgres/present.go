@@ -34,7 +34,10 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 			if err != nil {
 				return err
 			}
-			return s.declareLimits(ctx, tx, session, a, store.View{})
+			if err := s.declareLimits(ctx, tx, session, a, store.View{}); err != nil {
+				return err
+			}
+			return s.declareSequences(ctx, tx, session, a)
 		})
 	})
 	return session, err
@@ -53,9 +56,9 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		if !view.Now.IsZero() {
 			now = &view.Now
 		}
-		var fresh, limits bool
+		var fresh, limits, sequences bool
 		var h heldRow
-		into := []any{&standing.Now, &fresh, &limits, (*string)(&standing.Order), &standing.OrderedBy}
+		into := []any{&standing.Now, &fresh, &limits, &sequences, (*string)(&standing.Order), &standing.OrderedBy}
 		err := forEach(ctx, conn, append(into, h.targets()...), func() error {
 			if h.id != nil {
 				standing.Held = append(standing.Held, h.held())
@@ -75,6 +78,11 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		}
 		if err := s.putPolicies(ctx, conn, a.Policies); err != nil {
 			return err
+		}
+		if sequences || len(a.Sequences) > 0 {
+			if err := s.declareSequences(ctx, conn, p.Session, a); err != nil {
+				return err
+			}
 		}
 		if !limits && len(a.Limits) == 0 {
 			s.limits.set(nil)

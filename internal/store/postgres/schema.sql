@@ -3,7 +3,7 @@
 -- migrator creates it first, and locks it.
 
 -- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id, rollback_payload and lock; the other columns belong to the agents. The name of a constraint is the
+-- created_by, batch_id, rollback_payload, lock and sequence; the other columns belong to the agents. The name of a constraint is the
 -- message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
 -- this order wastes nothing on alignment. A column that is NULL takes no room.
 CREATE TABLE {schema}.task (
@@ -34,7 +34,8 @@ CREATE TABLE {schema}.task (
                      CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
     ever_started     boolean NOT NULL DEFAULT false,
     detached         boolean,     -- the lease depends on lease_until alone; NULL: also on its session's presence
-    held             text,        -- what it waits for, so that no claim looks at it: 'lock'; NULL: nothing, as far as is known
+    held             text,        -- what it waits for, so that no claim looks at it: 'lock' or 'sequence'; NULL: nothing, as
+                                  -- far as is known
     state            text NOT NULL DEFAULT 'pending'
                      CONSTRAINT "state must be that of a live task" CHECK (state IN
                          ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
@@ -49,6 +50,9 @@ CREATE TABLE {schema}.task (
     lock             text COLLATE "C" -- rows with the same one never run at once
                      CONSTRAINT "lock must not be empty: leave it out instead" CHECK (lock <> '')
                      CONSTRAINT "lock must be 1 KiB at most" CHECK (octet_length(lock) <= 1024),
+    sequence         text COLLATE "C" -- rows of the type with the same one run one after another
+                     CONSTRAINT "sequence must not be empty: leave it out instead" CHECK (sequence <> '')
+                     CONSTRAINT "sequence must be 1 KiB at most" CHECK (octet_length(sequence) <= 1024),
     payload          jsonb NOT NULL DEFAULT '{}' -- pg_column_size reads only the header; set_max_payload changes the bound
                      CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload"
                          CHECK (fence > 0 OR pg_column_size(payload) <= 1048576),
@@ -95,6 +99,11 @@ CREATE INDEX task_rollback ON {schema}.task (type, coalesce(region, ''), priorit
 -- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
 CREATE INDEX task_held ON {schema}.task (lock, type, coalesce(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
     WHERE held = 'lock';
+-- Rows with a sequence, in its order; those that are to be rolled back go first, the last one before the others.
+CREATE INDEX task_sequence ON {schema}.task (type, sequence, id) WHERE sequence IS NOT NULL;
+CREATE INDEX task_sequence_rollback ON {schema}.task (type, sequence, id) WHERE sequence IS NOT NULL AND state = 'rollback_pending';
+-- Of the rows to be rolled back that are held back, which are few: for lists.
+CREATE INDEX task_rollback_held ON {schema}.task (id) WHERE state = 'rollback_pending' AND held IS NOT NULL;
 -- lease_until is in no index and no predicate: a renewal writes nothing but its row.
 CREATE INDEX task_running ON {schema}.task (session)
     WHERE state IN ('running', 'rollback_running');
@@ -146,6 +155,7 @@ CREATE TABLE {schema}.task_archive (
     region           text,
     key              text,
     lock             text,
+    sequence         text,
     payload          jsonb NOT NULL,
     rollback_payload jsonb,
     labels           jsonb,
@@ -185,19 +195,19 @@ CREATE VIEW {schema}.tasks AS
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
-           NULL::bigint AS follows, lock, held
+           NULL::bigint AS follows, lock, held, sequence
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL
+           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence
     FROM {schema}.task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL
+           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence
     FROM {schema}.follow;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,
@@ -220,6 +230,61 @@ CREATE TABLE {schema}.lock_note (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
 );
 CREATE INDEX lock_note_until ON {schema}.lock_note (name) WHERE until IS NOT NULL;
+
+-- Sequences that claims have met, and whose turn it is. task_id is the head: it keeps its turn for as long as it is in task. NULL: there is none,
+-- because nothing waits, or because a failure blocks the sequence. Nothing but claims and promotions write it, as lock_holder:
+-- functions/turns.sql.
+CREATE TABLE {schema}.sequence_holder (
+    task_id bigint,
+    type    text NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    PRIMARY KEY (type, name)
+) WITH (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- What promotions have to look at: a row with a sequence has ended, as lock_note.
+CREATE TABLE {schema}.sequence_note (
+    until timestamptz,   -- what the row ran may be at work until then, and no other has its turn; NULL: it has ended
+    type  text NOT NULL,
+    name  text COLLATE "C" NOT NULL
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
+);
+CREATE INDEX sequence_note_until ON {schema}.sequence_note (type, name) WHERE until IS NOT NULL;
+
+-- Finished rows of sequences that have not succeeded, until that is resolved: the archived row is kept as long. The transaction that
+-- archives the row writes it, and one that revives the row removes it. What it means, whether it blocks the rows behind it, is decided when
+-- its turn comes, by sequence_rule.
+CREATE TABLE {schema}.sequence_failure (
+    task_id bigint NOT NULL,
+    type    text NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    PRIMARY KEY (type, name, task_id)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- What a failure does to the sequences of a row type, as the newest declaration of the present agents says: 'block' or 'continue'. A type
+-- that is not in here blocks.
+CREATE TABLE {schema}.sequence_rule (
+    declared   bigint NOT NULL,               -- number of the declaration in force
+    type       text PRIMARY KEY,
+    on_failure text NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+-- Declarations of them, and the sessions that declare them, as those of limits.
+CREATE TABLE {schema}.sequence_declaration (
+    number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    first_at   timestamptz NOT NULL DEFAULT now(),
+    type       text NOT NULL,
+    on_failure text NOT NULL,
+    UNIQUE (type, on_failure)
+);
+CREATE TABLE {schema}.sequence_declarer (
+    session bigint NOT NULL,
+    number  bigint NOT NULL,
+    PRIMARY KEY (session, number)
+);
 
 -- The history: one row for each attempt that was settled, except where a task was done at its first try.
 CREATE TABLE {schema}.attempt (
@@ -729,6 +794,36 @@ INSERT INTO {schema}.secret (key)
 -- A removal of old days locks this table, so that one agent at a time does it. Locks are those of private tables, never
 -- advisory ones: any role that may connect could hold an advisory lock, but to lock a table takes a privilege on it.
 CREATE TABLE {schema}.removal ();
+
+-- Sequences with rows that wait, run or have failed, for operators. task_id is the row whose turn it is, or the failed one that blocks the
+-- sequence; waiting counts the rows that have yet to start, but that one; since is when the row was claimed, is due, or has failed.
+CREATE VIEW {schema}.sequences AS
+    SELECT k.type, k.sequence,
+        CASE WHEN k.blocked THEN 'blocked' WHEN t.state IN ('running', 'rollback_running') THEN 'running' ELSE 'waiting' END AS state,
+        CASE WHEN k.blocked THEN k.failed ELSE coalesce(k.head, k.first) END AS task_id,
+        k.live - CASE WHEN k.blocked THEN 0 ELSE 1 END AS waiting,
+        CASE WHEN k.blocked THEN (SELECT a.finished_at FROM {schema}.task_archive AS a WHERE a.id = k.failed)
+            WHEN t.state IN ('running', 'rollback_running') THEN t.claimed_at ELSE t.run_at END AS since,
+        (SELECT count(*) FROM {schema}.sequence_failure AS f WHERE f.type = k.type AND f.name = k.sequence) AS failures
+    FROM (
+        SELECT g.type, g.sequence, g.live, g.failed, g.head, coalesce(g.back, g.least) AS first,
+            g.head IS NULL AND g.back IS NULL AND g.failed IS NOT NULL AND coalesce(g.failed < g.least, true)
+                AND NOT EXISTS (SELECT FROM {schema}.sequence_rule AS p WHERE p.type = g.type AND p.on_failure = 'continue') AS blocked
+        FROM (
+            SELECT e.type, e.sequence, sum(e.live)::bigint AS live, min(e.least) AS least, max(e.back) AS back, min(e.failed) AS failed,
+                (SELECT o.id FROM {schema}.sequence_holder AS h JOIN {schema}.task AS o ON o.id = h.task_id
+                    AND o.type = h.type AND o.sequence = h.name WHERE h.type = e.type AND h.name = e.sequence) AS head
+            FROM (
+                SELECT r.type, r.sequence, count(*) AS live, min(r.id) AS least,
+                    max(r.id) FILTER (WHERE r.state = 'rollback_pending') AS back, NULL::bigint AS failed
+                FROM {schema}.task AS r WHERE r.sequence IS NOT NULL GROUP BY r.type, r.sequence
+                UNION ALL
+                SELECT f.type, f.name, 0, NULL, NULL, min(f.task_id) FROM {schema}.sequence_failure AS f GROUP BY f.type, f.name
+            ) AS e GROUP BY e.type, e.sequence
+        ) AS g
+    ) AS k
+    LEFT JOIN {schema}.task AS t ON t.id = coalesce(k.head, k.first)
+    WHERE k.live > 0 OR k.blocked;
 
 -- Plans of chunks and their passes, for operators.
 CREATE VIEW {schema}.chunk_plans AS

@@ -47,9 +47,11 @@ type statements struct {
 	ChunkTask, SplitPlan, SplitChunk, InsertHalfTasks, InsertHalves, NoteSplit              *sqltext.Query
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
-	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                    *sqltext.Query
-	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep       *sqltext.Query
-	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                              *sqltext.Query
+	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
+	DayFailures *sqltext.Query
+	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
+	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
+	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query
 }
 
 // loadQueries compiles the queries for a schema.

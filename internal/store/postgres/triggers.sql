@@ -22,3 +22,7 @@ CREATE TRIGGER schedule_changed BEFORE UPDATE OF task, cron, every, after, timez
 
 CREATE TRIGGER schedule_deleted BEFORE DELETE ON {schema}.schedule
     FOR EACH ROW WHEN (OLD.source = 'hcl') EXECUTE FUNCTION {schema}.schedule_deleted();
+
+-- Rows without a sequence pay for the condition.
+CREATE TRIGGER sequence_left AFTER INSERT ON {schema}.task_archive
+    FOR EACH ROW WHEN (NEW.sequence IS NOT NULL) EXECUTE FUNCTION {schema}.sequence_left();

@@ -148,7 +148,7 @@ type wanting struct {
 	left  int         // how many more rows may be found
 	room  int64       // how many bytes their documents may have
 	rows  []task.Task // what was found, and then what was claimed
-	held  int         // rows that wait for their locks
+	held  int         // rows that wait for their turns or locks
 }
 
 // find finds rows priority by priority, until there are enough of them.
@@ -227,10 +227,15 @@ func (c *wanting) findLevel(priority int) error {
 // inOrder compares rows of one priority as they are claimed.
 func inOrder(a, b task.Task) int { return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID)) }
 
-// take claims what was found, but the rows whose locks others have. Nothing can change a row between that it is read and claimed: the
+// take claims what was found, but the rows whose turn it is not, or whose locks others have. Nothing can change a row between that it is read and claimed: the
 // transaction has the lock.
 func (c *wanting) take() (err error) {
+	var waiting int
+	if c.rows, waiting, err = c.takeTurns(c.rows); err != nil {
+		return err
+	}
 	c.rows, c.held, err = c.takeLocks(c.rows)
+	c.held += waiting
 	if err != nil || len(c.rows) == 0 {
 		return err
 	}

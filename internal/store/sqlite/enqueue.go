@@ -34,7 +34,7 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 			arg("type", r.Type), arg("payload", payload), arg("run_at", stamp(runAt)), arg("priority", r.Priority),
 			arg("key", null(r.Key)), arg("region", null(r.Region)), arg("max_attempts", null(r.MaxAttempts)), arg("labels", null(labels)),
 			arg("traceparent", null(r.Traceparent)), arg("created_by", null(r.CreatedBy)), arg("batch", null(int64(r.Batch))),
-			arg("rollback_payload", jsonText(r.RollbackPayload)), arg("lock", null(r.Lock)),
+			arg("rollback_payload", jsonText(r.RollbackPayload)), arg("lock", null(r.Lock)), arg("sequence", null(r.Sequence)),
 		}
 		if r.AsksForMore() {
 			id, answer, err = t.enqueueLive(r, row)

@@ -5,8 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -71,29 +73,49 @@ func (t *tx) noteLocks(applied []*store.Settlement) error {
 	return err
 }
 
-// Promote lets locks go that rows have left.
+// Promote lets locks go that rows have left, and passes on the turns of sequences.
 func (s *Store) Promote(ctx context.Context, most int) (p store.Promoted, err error) {
-	due := false
-	err = s.view(ctx, "look for locks to pass on", func(t *snapshot) error {
+	locks, turns := false, false
+	err = s.view(ctx, "look for locks to pass on", func(t *snapshot) (err error) {
 		p = store.Promoted{}
-		now := s.now()
-		next := ""
-		if err := t.row([]any{textOf[string]{&next}}, t.sql.NextNote, arg("now", stamp(now))); err != nil {
+		var l, q store.Promoted
+		if locks, l.Next, err = t.notes(s.now(), t.sql.AnyNote, t.sql.NextNote); err != nil {
 			return err
 		}
-		if at, err := parseTime(next); err == nil {
-			p.Next = max(at.Sub(now), 1)
-		}
-		return t.row([]any{&due}, t.sql.AnyNote, arg("now", stamp(now)))
+		turns, q.Next, err = t.notes(s.now(), t.sql.AnyTurnNote, t.sql.NextTurnNote)
+		p = l.With(q)
+		return err
 	})
-	if err != nil || !due {
+	if err != nil || !locks && !turns {
 		return p, err
 	}
 	err = s.change(ctx, "promote", func(t *tx) error {
-		p.Rows, p.Noted = 0, 0
-		return t.promote(most, &p)
+		var l, q store.Promoted
+		if err := t.promote(most, &l); err != nil {
+			return err
+		}
+		if err := t.promoteTurns(most, &q); err != nil {
+			return err
+		}
+		next := p.Next
+		p = l.With(q)
+		p.Next = next
+		return nil
 	})
 	return p, err
+}
+
+// notes returns whether some notes are due, and when the next one is.
+func (t *snapshot) notes(now time.Time, due, after *sqltext.Query) (some bool, next time.Duration, err error) {
+	at := ""
+	if err := t.row([]any{textOf[string]{&at}}, after, arg("now", stamp(now))); err != nil {
+		return false, 0, err
+	}
+	if then, err := parseTime(at); err == nil {
+		next = max(then.Sub(now), 1)
+	}
+	err = t.row([]any{&some}, due, arg("now", stamp(now)))
+	return some, next, err
 }
 
 func (t *tx) promote(most int, p *store.Promoted) error {

@@ -78,7 +78,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
 			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelRequested: pointer(asked),
 			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
-			Batch: k.Batch, Lock: k.Lock, Held: i.Held, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
+			Batch: k.Batch, Lock: k.Lock, Sequence: k.Sequence, Held: i.Held, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
 			Follows: i.Follows,
 		})
 		return nil
@@ -198,6 +198,7 @@ func (q *statements) countings() []counting {
 		{q.CountDue, []task.State{task.StatePending, task.StateRetryPending}},
 		{q.CountRollback, []task.State{task.StateRollbackPending}},
 		{q.CountHeld, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
+		{q.CountTurns, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
 		{q.CountRunning, []task.State{task.StateRunning, task.StateRollbackRunning}},
 	}
 }

@@ -101,8 +101,25 @@ func TestPlans(t *testing.T) {
 		h.sql.CountHeld:         {"USING INDEX task_held"},
 		h.sql.LockStanding:      {"SEARCH lock_holder USING PRIMARY KEY (name=?)", byID, "COVERING INDEX lock_note_until (name=? AND until>?)"},
 		h.sql.HoldBack:          {byID},
-		h.sql.NoteLocks:         {byID},
-		h.sql.NextNote:          {"USING COVERING INDEX lock_note_until"},
+		h.sql.CountTurns:        {"USING INDEX task_turns"},
+		h.sql.Turn: {
+			"SEARCH h USING PRIMARY KEY (type=? AND name=?)", byID, "COVERING INDEX sequence_note_until (type=? AND name=? AND until>?)",
+		},
+		h.sql.NextTurn: {
+			"COVERING INDEX task_sequence_rollback (type=? AND sequence=?)", "COVERING INDEX task_sequence (type=? AND sequence=?)",
+			"COVERING INDEX sequence_failure_name (type=? AND name=?)", "SEARCH sequence_rule USING PRIMARY KEY (type=?)",
+		},
+		h.sql.FreeTurn:     {byID},
+		h.sql.HoldTurns:    {byID},
+		h.sql.NextTurnNote: {"USING COVERING INDEX sequence_note_until"},
+		h.sql.ForgetTurn: {
+			"SEARCH sequence_holder USING PRIMARY KEY (type=? AND name=?)", "COVERING INDEX task_sequence (type=? AND sequence=?)",
+			"COVERING INDEX sequence_failure_name (type=? AND name=?)",
+		},
+		h.sql.SequenceRows:  {"COVERING INDEX task_sequence (type=? AND sequence=?)"},
+		h.sql.CountSequence: {"INDEX task_sequence (type=? AND sequence=?)"},
+		h.sql.NoteLocks:     {byID},
+		h.sql.NextNote:      {"USING COVERING INDEX lock_note_until"},
 		h.sql.NextClass: {
 			"INDEX task_held (lock=? AND type=? AND <expr>=? AND <expr>>?)", "INDEX task_held (lock=? AND type=? AND <expr>>?)",
 			"INDEX task_held (lock=? AND type>?)",

@@ -33,7 +33,7 @@ INSERT INTO wakeup (id) VALUES (1);
 -- A CHECK on hot rows compares a column with each value: for an IN with more than two, SQLite fills a table of them for each row.
 --
 -- Live tasks. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id, rollback_payload and lock; agents write the other columns. ('+0 days' makes strftime compute the date
+-- created_by, batch_id, rollback_payload, lock and sequence; agents write the other columns. ('+0 days' makes strftime compute the date
 -- anew: without it, it would return the 30th of February unchanged.)
 CREATE TABLE task (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -106,7 +106,10 @@ CREATE TABLE task (
     lock             TEXT                        -- rows with the same one never run at once
                      CONSTRAINT "lock must not be empty: leave it out instead" CHECK (lock <> '')
                      CONSTRAINT "lock must be 1 KiB at most" CHECK (length(CAST(lock AS BLOB)) <= 1024),
-    held             TEXT                        -- what it waits for, so that no claim looks at it: 'lock'; NULL: nothing, as far as is known
+    sequence         TEXT                        -- rows of the type with the same one run one after another
+                     CONSTRAINT "sequence must not be empty: leave it out instead" CHECK (sequence <> '')
+                     CONSTRAINT "sequence must be 1 KiB at most" CHECK (length(CAST(sequence AS BLOB)) <= 1024),
+    held             TEXT                        -- what it waits for, so that no claim looks at it: 'lock' or 'sequence'; NULL: nothing, as far as is known
 ) STRICT;
 
 -- A claim reads one (type, region, priority) of these in order. With what the condition names in the last columns, neither finding
@@ -118,6 +121,10 @@ CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run
 -- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
 CREATE INDEX task_held ON task (lock, type, ifnull(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
     WHERE held = 'lock';
+-- Rows with a sequence, in its order; those that are to be rolled back go first, the last one before the others.
+CREATE INDEX task_sequence ON task (type, sequence, id) WHERE sequence IS NOT NULL;
+CREATE INDEX task_sequence_rollback ON task (type, sequence, id) WHERE sequence IS NOT NULL AND state = 'rollback_pending';
+CREATE INDEX task_turns ON task (type) WHERE held = 'sequence';
 -- No index has lease_until: a renewal changes the row and nothing else.
 CREATE INDEX task_running ON task (session)
     WHERE state IN ('running', 'rollback_running');
@@ -182,7 +189,8 @@ CREATE TABLE follow (
     max_attempts     INTEGER,
     created_at       TEXT NOT NULL,
     rollback_payload TEXT,
-    lock             TEXT
+    lock             TEXT,
+    sequence         TEXT
 ) STRICT;
 CREATE UNIQUE INDEX follow_key ON follow (type, key);
 
@@ -237,7 +245,8 @@ CREATE TABLE task_archive (
     rollback_payload TEXT,
     cause            TEXT,
     round            INTEGER NOT NULL DEFAULT 0,
-    lock             TEXT
+    lock             TEXT,
+    sequence         TEXT
 ) STRICT;
 
 CREATE INDEX task_archive_finished ON task_archive (finished_at);
@@ -689,7 +698,7 @@ CREATE VIEW followers AS
     SELECT id, type, 'pending' AS state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, 0 AS attempt, 0 AS deferrals, 0 AS ever_started, 0 AS fence, NULL AS session, NULL AS claim, NULL AS policy,
            NULL AS lease_until, NULL AS claimed_at, NULL AS deadline, NULL AS outcome, NULL AS error, NULL AS result,
-           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock,
+           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock, sequence,
            (SELECT live.id FROM task AS live WHERE live.type = follow.type AND live.key = follow.key) AS follows
     FROM follow;
 
@@ -699,21 +708,21 @@ CREATE VIEW tasks AS
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
-           batch_id, rollback_payload, cause, round, NULL AS follows, lock, held
+           batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
-           batch_id, rollback_payload, cause, round, NULL, lock, NULL
+           batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence
     FROM task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL,
            NULL, NULL, checkpoint, NULL, NULL, 0,
-           batch_id, rollback_payload, cause, round, follows, lock, NULL
+           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence
     FROM followers;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Claims and promotions write it.
@@ -730,6 +739,92 @@ CREATE TABLE lock_note (
     until TEXT             -- what the row ran may be at work until then, and the lock stays held; NULL: it has ended
 ) STRICT;
 CREATE INDEX lock_note_until ON lock_note (name, until) WHERE until IS NOT NULL;
+
+-- Sequences that claims have met, and whose turn it is. task_id is the head: it keeps its turn for as long as it is in task. NULL: there is
+-- none, because nothing waits, or because a failure blocks the sequence. Claims and promotions write it.
+CREATE TABLE sequence_holder (
+    type    TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    task_id INTEGER,
+    PRIMARY KEY (type, name)
+) STRICT, WITHOUT ROWID;
+
+-- What promotions have to look at: a row with a sequence has ended, as lock_note.
+CREATE TABLE sequence_note (
+    id    INTEGER PRIMARY KEY,
+    type  TEXT NOT NULL,
+    name  TEXT NOT NULL,
+    until TEXT             -- what the row ran may be at work until then, and no other has its turn; NULL: it has ended
+) STRICT;
+CREATE INDEX sequence_note_until ON sequence_note (type, name, until) WHERE until IS NOT NULL;
+
+-- Finished rows of sequences that have not succeeded, until that is resolved: the archived row is kept as long. What it means, whether it
+-- blocks the rows behind it, is decided when its turn comes, by sequence_rule.
+CREATE TABLE sequence_failure (
+    task_id INTEGER PRIMARY KEY,
+    type    TEXT NOT NULL,
+    name    TEXT NOT NULL
+) STRICT;
+CREATE INDEX sequence_failure_name ON sequence_failure (type, name, task_id);
+
+-- Each end of a row with a sequence, however it comes about. What had succeeded, and was rolled back on request, has not failed.
+CREATE TRIGGER sequence_left AFTER INSERT ON task_archive WHEN NEW.sequence IS NOT NULL
+BEGIN
+    INSERT INTO sequence_note (type, name, until) VALUES (NEW.type, NEW.sequence, NEW.lease_until);
+    INSERT OR IGNORE INTO sequence_failure (task_id, type, name) SELECT NEW.id, NEW.type, NEW.sequence
+    WHERE NEW.state IN ('failed', 'cancelled', 'rollback_failed') OR NEW.state = 'rolled_back' AND NEW.cause IS NOT 'succeeded';
+END;
+
+-- What a failure does to the sequences of a row type, as the newest declaration of the present agents says: 'block' or 'continue'. A type
+-- that is not in here blocks.
+CREATE TABLE sequence_rule (
+    type       TEXT PRIMARY KEY NOT NULL,
+    declared   INTEGER NOT NULL, -- number of the declaration in force
+    on_failure TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Declarations of them, and the sessions that declare them, as those of limits.
+CREATE TABLE sequence_declaration (
+    number     INTEGER PRIMARY KEY AUTOINCREMENT,
+    type       TEXT NOT NULL,
+    on_failure TEXT NOT NULL,
+    UNIQUE (type, on_failure)
+) STRICT;
+CREATE TABLE sequence_declarer (
+    session INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) STRICT, WITHOUT ROWID;
+
+-- Sequences with rows that wait, run or have failed, for operators. task_id is the row whose turn it is, or the failed one that blocks the
+-- sequence; waiting counts the rows that have yet to start, but that one; since is when the row was claimed, is due, or has failed.
+CREATE VIEW sequences AS
+    SELECT k.type, k.sequence,
+        CASE WHEN k.blocked THEN 'blocked' WHEN t.state IN ('running', 'rollback_running') THEN 'running' ELSE 'waiting' END AS state,
+        iif(k.blocked, k.failed, ifnull(k.head, k.first)) AS task_id,
+        k.live - (NOT k.blocked) AS waiting,
+        CASE WHEN k.blocked THEN (SELECT a.finished_at FROM task_archive AS a WHERE a.id = k.failed)
+            WHEN t.state IN ('running', 'rollback_running') THEN t.claimed_at ELSE t.run_at END AS since,
+        (SELECT count(*) FROM sequence_failure AS f WHERE f.type = k.type AND f.name = k.sequence) AS failures
+    FROM (
+        SELECT g.type, g.sequence, g.live, g.failed, g.head, ifnull(g.back, g.least) AS first,
+            g.head IS NULL AND g.back IS NULL AND g.failed IS NOT NULL AND ifnull(g.failed < g.least, 1)
+                AND NOT EXISTS (SELECT 1 FROM sequence_rule AS p WHERE p.type = g.type AND p.on_failure = 'continue') AS blocked
+        FROM (
+            SELECT e.type, e.sequence, sum(e.live) AS live, min(e.least) AS least, max(e.back) AS back, min(e.failed) AS failed,
+                (SELECT o.id FROM sequence_holder AS h JOIN task AS o ON o.id = h.task_id
+                    AND o.type = h.type AND o.sequence = h.name WHERE h.type = e.type AND h.name = e.sequence) AS head
+            FROM (
+                SELECT r.type, r.sequence, count(*) AS live, min(r.id) AS least,
+                    max(r.id) FILTER (WHERE r.state = 'rollback_pending') AS back, NULL AS failed
+                FROM task AS r WHERE r.sequence IS NOT NULL GROUP BY r.type, r.sequence
+                UNION ALL
+                SELECT f.type, f.name, 0, NULL, NULL, min(f.task_id) FROM sequence_failure AS f GROUP BY f.type, f.name
+            ) AS e GROUP BY e.type, e.sequence
+        ) AS g
+    ) AS k
+    LEFT JOIN task AS t ON t.id = ifnull(k.head, k.first)
+    WHERE k.live > 0 OR k.blocked;
 
 -- All batches. The state of a batch is derived from its counters. INDEXED BY: SQLite would prefer task_running, which has the
 -- running tasks of all batches.

@@ -26,7 +26,10 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 		if err != nil {
 			return err
 		}
-		return t.declareLimits(session, a.Limits, 0)
+		if err := t.declareLimits(session, a.Limits, 0); err != nil {
+			return err
+		}
+		return t.declareSequences(session, a.Sequences)
 	})
 	return session, err
 }
@@ -50,6 +53,9 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.Heartb
 			return err
 		}
 		if err := t.declareLimits(p.Session, a.Limits, view.CalmAt(t.now)); err != nil {
+			return err
+		}
+		if err := t.declareSequences(p.Session, a.Sequences); err != nil {
 			return err
 		}
 		st = store.HeartbeatReply{Now: t.now}

@@ -33,7 +33,7 @@ func (s *spool) add(r *store.EnqueueRequest) error {
 		return err
 	}
 	b := s.row[:0]
-	for _, text := range []string{r.Type, string(r.Payload), string(r.RollbackPayload), r.Key, r.Region, labels, r.Traceparent, r.CreatedBy, r.Lock} {
+	for _, text := range []string{r.Type, string(r.Payload), string(r.RollbackPayload), r.Key, r.Region, labels, r.Traceparent, r.CreatedBy, r.Lock, r.Sequence} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	at := ""
@@ -127,7 +127,7 @@ func (s *spoolReader) number() int64 {
 func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	s.left--
 	kind, payload, rollback, key, region := s.text(), s.text(), s.text(), s.text(), s.text()
-	labels, traceparent, by, lock, at := s.text(), s.text(), s.text(), s.text(), s.text()
+	labels, traceparent, by, lock, sequence, at := s.text(), s.text(), s.text(), s.text(), s.text(), s.text()
 	in, priority, attempts := s.number(), s.number(), s.number()
 	if s.err != nil {
 		return nil, fmt.Errorf("read the rows again: %w", s.err)
@@ -141,5 +141,5 @@ func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	if at == nil {
 		at = stamp(now.Add(time.Duration(in)))
 	}
-	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, rollback, lock), nil
+	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, rollback, lock, sequence), nil
 }

@@ -15,6 +15,12 @@ type statements struct {
 	// locks.sql
 	LockStanding, TakeLock, HoldBack, AnyLock, NoteLocks, DueNotes, NextNote, AnyNote, DeleteNotes, FreeLock, NextClass,
 	PromoteFirst *sqltext.Query
+	// sequences.sql
+	Turn, NextTurn, PutTurn, FreeTurn, HoldTurns, DueTurnNotes, NextTurnNote, AnyTurnNote, DeleteTurnNotes, ForgetFailures,
+	ForgetTurn *sqltext.Query
+	AnySequenceRule, PutSequenceDeclarations, ForgetSequenceDeclarers, PutSequenceDeclarers, PutSequenceRule,
+	RemoveSequenceRule, NoteContinued *sqltext.Query
+	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
 	AnyOpenBatch, OfBatch, Tally                                                                                            *sqltext.Query
@@ -28,7 +34,7 @@ type statements struct {
 	// enqueue.sql, look.sql, batches.sql, fold.sql
 	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow    *sqltext.Query
 	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers *sqltext.Query
-	CountDue, CountRollback, CountHeld, CountRunning, CountArchived                        *sqltext.Query
+	CountDue, CountRollback, CountHeld, CountTurns, CountRunning, CountArchived            *sqltext.Query
 	ListBatches, BatchExists, Failures, CountBatchTasks                                    *sqltext.Query
 	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                         *sqltext.Query
 	MarkByFailure, EndBatch, InsertFinishTask                                              *sqltext.Query

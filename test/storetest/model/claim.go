@@ -43,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	given, got := map[string]bool{}, make([][]task.Task, len(c.Wants))
 	for _, i := range runsFirst(c.Wants) {
 		for _, r := range found[i] {
-			if !s.takeLock(r, given, now) { // it takes no place and no token
+			if !s.takeTurn(r, now) || !s.takeLock(r, given, now) { // it takes no place and no token
 				cut = true
 				continue
 			}

@@ -113,7 +113,7 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 	}
 	row := &Row{
 		Type: r.Type, State: task.StatePending, Priority: r.Priority, Region: r.Region, Key: r.Key,
-		Payload: r.Payload, RollbackPayload: r.RollbackPayload, Batch: r.Batch, Lock: r.Lock, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
+		Payload: r.Payload, RollbackPayload: r.RollbackPayload, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
 		CreatedAt: now, RunAt: r.RunAt.UTC().Truncate(time.Microsecond),
 	}
 	if r.RunAt.IsZero() {
@@ -142,6 +142,8 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 		return bad("the rollback payload is not JSON")
 	case len(row.Payload) > store.DefaultMaxPayload || len(row.RollbackPayload) > store.DefaultMaxPayload:
 		return bad("a payload is larger than %s", store.Size(store.DefaultMaxPayload))
+	case len(row.Sequence) > maxLock:
+		return bad("the sequence is %d bytes, and at most %d are kept", len(row.Sequence), maxLock)
 	case len(row.Lock) > maxLock:
 		return bad("the lock is %d bytes, and at most %d are kept", len(row.Lock), maxLock)
 	case len(row.Labels) > maxLabels:

@@ -31,6 +31,7 @@ func (s *Store) meet(r store.EnqueueRequest, row, live *Row) (task.ID, store.Enq
 		return live.ID, store.EnqueuedKept
 	case mode == store.OnLiveReplace && live.State == task.StatePending && !live.EverStarted && before == nil:
 		s.leave(live, time.Time{}) // others may wait for its lock behind it
+		s.noteTurn(live, time.Time{})
 		live.replace(row, r.DebounceMax)
 		live.Deadline = time.Time{}
 		s.notify(store.Due)
@@ -49,7 +50,7 @@ func (r *Row) typeAndKey() [2]string { return [2]string{r.Type, r.Key} }
 
 // replace gives the row the values of another, which is due at most so long after the row was first inserted; 0: whenever it says.
 func (r *Row) replace(by *Row, most time.Duration) {
-	r.Lock = by.Lock
+	r.Lock, r.Sequence = by.Lock, by.Sequence
 	r.Payload, r.RollbackPayload, r.Priority, r.Region = by.Payload, by.RollbackPayload, by.Priority, by.Region
 	r.MaxAttempts, r.Labels, r.Traceparent, r.CreatedBy, r.RunAt = by.MaxAttempts, by.Labels, by.Traceparent, by.CreatedBy, by.RunAt
 	if latest := r.CreatedAt.Add(most); most != 0 && latest.Before(r.RunAt) {
@@ -61,6 +62,7 @@ func (r *Row) replace(by *Row, most time.Duration) {
 func (s *Store) moveToArchive(r *Row) {
 	delete(s.live, r.ID)
 	s.archive[r.ID] = r
+	s.leftSequence(r)
 	f := s.follow[r.typeAndKey()]
 	if f == nil {
 		return

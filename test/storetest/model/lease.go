@@ -19,6 +19,7 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 	s.lastSession++
 	s.see(s.lastSession, a, now)
 	s.declareLimits(s.lastSession, a.Limits, now, 0)
+	s.declareSequences(s.lastSession, a.Sequences, now)
 	return s.lastSession, nil
 }
 
@@ -57,6 +58,7 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (store.Heartbeat
 		s.agents[p.Session].CalmAt = now
 	}
 	s.declareLimits(p.Session, p.Agent.Limits, now, p.Sees().CalmAt(now))
+	s.declareSequences(p.Session, p.Agent.Sequences, now)
 	reply := store.HeartbeatReply{Now: now, Order: row.Order, OrderedBy: row.OrderedBy}
 	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
 		h := store.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}

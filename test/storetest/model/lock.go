@@ -46,7 +46,7 @@ func (s *Store) leave(r *Row, until time.Time) {
 	r.Held = ""
 }
 
-// Promote lets locks go that rows have left.
+// Promote lets locks go that rows have left, and passes on the turns of sequences.
 func (s *Store) Promote(ctx context.Context, most int) (p store.Promoted, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Store) Promote(ctx context.Context, most int) (p store.Promoted, err er
 			s.lockNotes = append(s.lockNotes, lockNote{lock: lock})
 		}
 	}
-	if p.Rows > 0 {
+	if p = p.With(s.promoteTurns(most, now)); p.Rows > 0 {
 		s.notify(store.Due)
 	}
 	return p, nil
@@ -117,5 +117,5 @@ func (s *Store) promote(lock string) (n int, stuck bool) {
 func (s *Store) LocksArePassedOn() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.lockNotes) == 0
+	return len(s.lockNotes) == 0 && len(s.turns.notes) == 0
 }

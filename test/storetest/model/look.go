@@ -88,7 +88,7 @@ func (s *Store) info(r *Row) store.TaskInfo {
 		FinishedAt: known(r.FinishedAt),
 		Progress:   r.Progress, Message: r.Message, Checkpoint: r.Checkpoint,
 		CancelRequested: known(r.CancelRequested), CancelRequestedBy: r.CancelRequestedBy, Detached: r.Detached,
-		Batch: r.Batch, Lock: r.Lock, Held: r.Held, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Held: r.Held, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 		Follows: s.follows(r),
 	}
 	if a := s.agents[r.Session]; a != nil {
@@ -176,7 +176,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	defer s.mu.Unlock()
 	for id, r := range s.archive {
 		b := s.batches[r.Batch]
-		if now.Sub(r.FinishedAt) > retention && (b == nil || b.ended()) {
+		if now.Sub(r.FinishedAt) > retention && (b == nil || b.ended()) && !s.turns.failed[r.ID] {
 			if b != nil {
 				b.Gone[r.State]++
 			}

@@ -56,6 +56,7 @@ type Store struct {
 	chunks            map[task.ID]*Chunk
 	holders           map[string]task.ID // of locks: a row that runs, or has ended and was not followed yet
 	lockNotes         []lockNote         // oldest first
+	turns             turns
 }
 
 // Row is a task as it is stored.
@@ -76,6 +77,7 @@ type Row struct {
 	Batch           task.BatchID    // 0: none
 	RollbackPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
 	Lock            string          // rows with the same one never run at once; "": none
+	Sequence        string          // rows of the type with the same one run one after another; "": none
 	Held            task.Hold       // what it waits for, so that no claim looks at it
 
 	Attempt     int
@@ -160,6 +162,7 @@ func New(clock func() time.Time) *Store {
 		limits:    map[string]store.LimitInForce{},
 		buckets:   map[string]store.Bucket{},
 		holders:   map[string]task.ID{},
+		turns:     newTurns(),
 	}
 }
 
@@ -223,7 +226,7 @@ func (r *Row) task() task.Task {
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
-		Deadline: r.Deadline, Batch: r.Batch, Lock: r.Lock, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		Deadline: r.Deadline, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 	}
 	if r.Outcome != "" {
 		t.Previous = &task.Previous{Outcome: r.Outcome, Error: r.Error}

@@ -111,6 +111,7 @@ func (s *Store) bringBack(r *Row) {
 		r.first = nil
 	}
 	delete(s.archive, r.ID)
+	delete(s.turns.failed, r.ID)
 	s.live[r.ID] = r
 	if c := s.chunks[r.ID]; c != nil {
 		c.State = openChunk

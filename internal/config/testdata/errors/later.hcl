@@ -5,9 +5,6 @@ task "video.resize" {
   tenant {
     limit = 3
   }
-  sequence {
-    on_failure = "block"
-  }
   webhook {
     url = "http://127.0.0.1:8080/"
   }

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.enqueue(
     priority integer DEFAULT 0, region text DEFAULT NULL, max_attempts integer DEFAULT NULL, labels jsonb DEFAULT NULL,
     traceparent text DEFAULT NULL, created_by text DEFAULT NULL, batch_id bigint DEFAULT NULL,
     rollback_payload jsonb DEFAULT NULL, on_live text DEFAULT NULL, debounce interval DEFAULT NULL,
-    debounce_max interval DEFAULT NULL, lock text DEFAULT NULL
+    debounce_max interval DEFAULT NULL, lock text DEFAULT NULL, sequence text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $leasehold$
@@ -17,14 +17,16 @@ BEGIN
     IF enqueue.on_live <> 'keep' OR enqueue.debounce IS NOT NULL OR enqueue.debounce_max IS NOT NULL THEN
         RETURN (SELECT r.id FROM {schema}.enqueue_result(enqueue.type, enqueue.payload, enqueue.key, enqueue.run_at,
             enqueue.priority, enqueue.region, enqueue.max_attempts, enqueue.labels, enqueue.traceparent, enqueue.created_by,
-            enqueue.batch_id, enqueue.rollback_payload, enqueue.on_live, enqueue.debounce, enqueue.debounce_max, enqueue.lock) AS r);
+            enqueue.batch_id, enqueue.rollback_payload, enqueue.on_live, enqueue.debounce, enqueue.debounce_max, enqueue.lock,
+            enqueue.sequence) AS r);
     END IF;
     FOR round IN 1..10 LOOP
         INSERT INTO {schema}.task AS t (type, payload, key, run_at, priority, region, max_attempts, labels,
-                                        traceparent, created_by, batch_id, rollback_payload, lock)
+                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence)
         VALUES (enqueue.type, coalesce(enqueue.payload, '{}'), enqueue.key, coalesce(enqueue.run_at, now()),
                 coalesce(enqueue.priority, 0), enqueue.region, enqueue.max_attempts, enqueue.labels,
-                enqueue.traceparent, enqueue.created_by, enqueue.batch_id, enqueue.rollback_payload, enqueue.lock)
+                enqueue.traceparent, enqueue.created_by, enqueue.batch_id, enqueue.rollback_payload, enqueue.lock,
+                enqueue.sequence)
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING t.id INTO found_id;
         IF found_id IS NOT NULL THEN
@@ -40,5 +42,5 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint,
-    jsonb, text, interval, interval, text)
+    jsonb, text, interval, interval, text, text)
     FROM PUBLIC;

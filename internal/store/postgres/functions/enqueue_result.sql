@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.enqueue_result(
     priority integer DEFAULT 0, region text DEFAULT NULL, max_attempts integer DEFAULT NULL, labels jsonb DEFAULT NULL,
     traceparent text DEFAULT NULL, created_by text DEFAULT NULL, batch_id bigint DEFAULT NULL,
     rollback_payload jsonb DEFAULT NULL, on_live text DEFAULT NULL, debounce interval DEFAULT NULL,
-    debounce_max interval DEFAULT NULL, lock text DEFAULT NULL, OUT id bigint, OUT answer text
+    debounce_max interval DEFAULT NULL, lock text DEFAULT NULL, sequence text DEFAULT NULL, OUT id bigint, OUT answer text
 )
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
@@ -17,11 +17,11 @@ DECLARE
 BEGIN
     FOR round IN 1..10 LOOP
         INSERT INTO {schema}.task AS t (type, payload, key, run_at, priority, region, max_attempts, labels,
-                                        traceparent, created_by, batch_id, rollback_payload, lock)
+                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence)
         VALUES (enqueue_result.type, coalesce(enqueue_result.payload, '{}'), enqueue_result.key, due,
                 coalesce(enqueue_result.priority, 0), enqueue_result.region, enqueue_result.max_attempts, enqueue_result.labels,
                 enqueue_result.traceparent, enqueue_result.created_by, enqueue_result.batch_id, enqueue_result.rollback_payload,
-                enqueue_result.lock)
+                enqueue_result.lock, enqueue_result.sequence)
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING t.id INTO got;
         IF got IS NOT NULL THEN
@@ -33,7 +33,7 @@ BEGIN
             got := {schema}.replace_live(enqueue_result.type, enqueue_result.payload, enqueue_result.key, due,
                 enqueue_result.priority, enqueue_result.region, enqueue_result.max_attempts, enqueue_result.labels,
                 enqueue_result.traceparent, enqueue_result.created_by, enqueue_result.rollback_payload, enqueue_result.debounce_max,
-                enqueue_result.lock);
+                enqueue_result.lock, enqueue_result.sequence);
             IF got IS NOT NULL THEN
                 id := got;
                 answer := 'replaced';
@@ -53,15 +53,16 @@ BEGIN
         answer := 'kept';
         IF live <> 'keep' THEN
             INSERT INTO {schema}.follow AS f (id, type, payload, key, run_at, priority, region, max_attempts, labels, traceparent,
-                                              created_by, rollback_payload, lock)
+                                              created_by, rollback_payload, lock, sequence)
             VALUES (nextval(pg_get_serial_sequence({schema_literal} || '.task', 'id')), enqueue_result.type,
                     coalesce(enqueue_result.payload, '{}'), enqueue_result.key, due, coalesce(enqueue_result.priority, 0),
                     enqueue_result.region, enqueue_result.max_attempts, enqueue_result.labels, enqueue_result.traceparent,
-                    enqueue_result.created_by, enqueue_result.rollback_payload, enqueue_result.lock)
+                    enqueue_result.created_by, enqueue_result.rollback_payload, enqueue_result.lock, enqueue_result.sequence)
             ON CONFLICT (type, key) DO UPDATE SET
                 payload = excluded.payload, rollback_payload = excluded.rollback_payload, priority = excluded.priority,
                 region = excluded.region, max_attempts = excluded.max_attempts, labels = excluded.labels,
                 traceparent = excluded.traceparent, created_by = excluded.created_by, lock = excluded.lock,
+                sequence = excluded.sequence,
                 run_at = least(excluded.run_at, f.created_at + enqueue_result.debounce_max)
             RETURNING f.id INTO got;
             id := got;
@@ -74,7 +75,7 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.enqueue_result(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint,
-    jsonb, text, interval, interval, text)
+    jsonb, text, interval, interval, text, text)
     FROM PUBLIC;
 
 -- Returns what is to become of a live row, keep, replace or again, and raises where the request contradicts itself. Go:
@@ -118,7 +119,8 @@ REVOKE ALL ON FUNCTION {schema}.check_on_live(text, bigint, timestamptz, text, i
 -- values were checked by the INSERT that met the row.
 CREATE OR REPLACE FUNCTION {schema}.replace_live(
     of_type text, payload jsonb, of_key text, due timestamptz, priority integer, region text, max_attempts integer, labels jsonb,
-    traceparent text, created_by text, rollback_payload jsonb, debounce_max interval, lock text
+    traceparent text, created_by text, rollback_payload jsonb, debounce_max interval, lock text,
+    sequence text
 ) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
@@ -127,19 +129,21 @@ DECLARE
     replaced bigint;
 BEGIN
     WITH was AS MATERIALIZED (
-        SELECT t.id, t.lock, t.held FROM {schema}.task AS t
+        SELECT t.id, t.lock, t.held, t.type, t.sequence FROM {schema}.task AS t
         WHERE t.type = of_type AND t.key = of_key AND t.state = 'pending' AND NOT t.ever_started
           AND NOT EXISTS (SELECT FROM {schema}.follow AS f WHERE f.type = of_type AND f.key = of_key)
         FOR NO KEY UPDATE
     ), noted AS ( -- others may wait for the lock behind one that is not held
         INSERT INTO {schema}.lock_note (name) SELECT w.lock FROM was AS w WHERE w.lock IS NOT NULL AND w.held IS NULL
+    ), passed_on AS ( -- it may have been the head of a sequence
+        INSERT INTO {schema}.sequence_note (type, name) SELECT w.type, w.sequence FROM was AS w WHERE w.sequence IS NOT NULL
     ), changed AS (
         UPDATE {schema}.task AS t SET
             payload = coalesce(replace_live.payload, '{}'), rollback_payload = replace_live.rollback_payload,
             run_at = least(due, t.created_at + debounce_max),
             priority = coalesce(replace_live.priority, 0), region = replace_live.region, max_attempts = replace_live.max_attempts,
             labels = replace_live.labels, traceparent = replace_live.traceparent, created_by = replace_live.created_by, deadline = NULL,
-            lock = replace_live.lock, held = NULL
+            lock = replace_live.lock, sequence = replace_live.sequence, held = NULL
         FROM was AS w WHERE t.id = w.id
         RETURNING t.id
     )
@@ -152,4 +156,4 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.replace_live(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, jsonb, interval,
-    text) FROM PUBLIC;
+    text, text) FROM PUBLIC;

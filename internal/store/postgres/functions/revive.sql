@@ -20,7 +20,7 @@ BEGIN
         INSERT INTO {schema}.task (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
             created_at, ever_started, fence, session, policy, deadline, outcome, error, result, message, progress, checkpoint,
-            lease_until, batch_id, round, cause, rollback_payload, lock)
+            lease_until, batch_id, round, cause, rollback_payload, lock, sequence)
         OVERRIDING SYSTEM VALUE
         SELECT h.id, h.type, CASE WHEN h.again THEN 'pending' ELSE 'rollback_pending' END, h.priority, h.region, h.key,
             greatest(h.due, h.lease_until), h.payload, h.labels, h.traceparent,
@@ -32,7 +32,7 @@ BEGIN
             CASE WHEN h.again THEN NULL WHEN h.state = 'rollback_failed' THEN h.cause WHEN h.state = 'cancelled' THEN h.state
                  WHEN h.outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'
                  ELSE coalesce(h.outcome, h.state) END,
-            h.rollback_payload, h.lock
+            h.rollback_payload, h.lock, h.sequence
         FROM hit AS h
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING id
@@ -55,6 +55,10 @@ BEGIN
         FROM hit AS h
         WHERE h.batch_id IS NOT NULL AND h.id = ANY (ARRAY(SELECT b.id FROM back AS b))
         GROUP BY h.batch_id
+    ), resolved AS ( -- a failure that its sequence waits for
+        DELETE FROM {schema}.sequence_failure AS f USING hit AS h
+        WHERE h.sequence IS NOT NULL AND f.type = h.type AND f.name = h.sequence AND f.task_id = h.id
+          AND h.id = ANY (ARRAY(SELECT b.id FROM back AS b))
     ), opened AS ( -- also where it is open: a step that notes that it has finished locks the archived row first
         UPDATE {schema}.chunk_range AS c SET state = 'reopened' WHERE c.task_id = ANY (ARRAY(SELECT b.id FROM back AS b))
     )

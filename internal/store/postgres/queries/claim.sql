@@ -7,8 +7,8 @@
 --
 -- @low_times and @low_ids are low-water marks, one for each place in (want, priority); empty arrays: none.
 {claim_wants}, due AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.lock, found.bytes FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id, r.lock, r.bytes
+    SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
         FROM {priorities states='pending','retry_pending' region=''} CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n

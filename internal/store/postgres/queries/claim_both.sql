@@ -1,15 +1,15 @@
 -- Claims due rows to be run and to be rolled back, for agents of no region: as claim.sql, which an agent whose tasks have no
 -- rollback uses, since a part of the statement that finds nothing costs a twentieth of a claim of one row.
 {claim_wants}, due AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.lock, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id, r.lock, r.bytes
+    SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
         FROM {priorities states='pending','retry_pending' region=''} CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
     UNION ALL
-    SELECT found.id, NULL, found.lock, found.bytes, true FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id, r.lock, r.bytes
+    SELECT found.id, NULL, found.lock, found.sequence, found.bytes, true FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
         FROM {priorities states='rollback_pending' region=''} CROSS JOIN LATERAL (
             {claim_range states='rollback_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n

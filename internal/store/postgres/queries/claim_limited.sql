@@ -22,37 +22,37 @@ WITH limits AS MATERIALIZED (
     JOIN limits AS l ON l.kind = w.type
     WHERE l.name IS NULL OR l.rooms > 0
 ), first AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.lock, found.bytes, false AS rollback, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id, r.lock, r.bytes
+    SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes, false AS rollback, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
         FROM {priorities states='pending','retry_pending' region=ANY(@regions::text[])} CROSS JOIN LATERAL (
-            SELECT each.id, each.batch_id, each.lock, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
+            SELECT each.id, each.batch_id, each.lock, each.sequence, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
             CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region=g.region place=((w.place-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
             ) AS each ORDER BY each.run_at, each.id LIMIT w.n
         ) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
     UNION ALL
-    SELECT found.id, NULL, found.lock, found.bytes, true, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id, r.lock, r.bytes
+    SELECT found.id, NULL, found.lock, found.sequence, found.bytes, true, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
         FROM {priorities states='rollback_pending' region=ANY(@regions::text[])} CROSS JOIN LATERAL (
-            SELECT each.id, each.batch_id, each.lock, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
+            SELECT each.id, each.batch_id, each.lock, each.sequence, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
             CROSS JOIN LATERAL (
             {claim_range states='rollback_pending' region=g.region place=((w.place-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
             ) AS each ORDER BY each.run_at, each.id LIMIT w.n
         ) AS r LIMIT w.n
     ) AS found WHERE w.rollback
 ), due AS MATERIALIZED (
-    SELECT e.id, e.batch_id, e.lock, e.bytes, e.rollback FROM (
-        SELECT f.id, f.batch_id, f.lock, f.bytes, f.rollback, f.name, f.rooms, f.nth,
+    SELECT e.id, e.batch_id, e.lock, e.sequence, e.bytes, e.rollback FROM (
+        SELECT f.id, f.batch_id, f.lock, f.sequence, f.bytes, f.rollback, f.name, f.rooms, f.nth,
             row_number() OVER (PARTITION BY f.name ORDER BY f.place, f.nth) AS taken
         FROM (
-            SELECT g.id, g.batch_id, g.lock, g.bytes, g.rollback, g.place, g.name, g.rooms, row_number() OVER () AS nth FROM first AS g
+            SELECT g.id, g.batch_id, g.lock, g.sequence, g.bytes, g.rollback, g.place, g.name, g.rooms, row_number() OVER () AS nth FROM first AS g
         ) AS f
     ) AS e WHERE e.name IS NULL OR e.taken <= e.rooms ORDER BY e.nth
 ), {claim_pick_both or_many=OR(sum(d.bytes)>32768)}, taken (
     id, type, state, fence, attempt, max_attempts, deferrals, ever_started, key, region, priority, traceparent, created_by, outcome, error,
     policy, created_at, run_at, claimed_at, lease_until, deadline, batch_id, round, cause,
-    lock, payload, rollback_payload, result, checkpoint, labels, bare, cut
+    lock, sequence, payload, rollback_payload, result, checkpoint, labels, bare, cut
 ) AS (
     WITH {claim_take and_limited=,limited=w.name}
     RETURNING {task_columns}, {claim_documents}
@@ -63,5 +63,5 @@ WITH limits AS MATERIALIZED (
 )
 SELECT t.id, t.type, t.state, t.fence, t.attempt, t.max_attempts, t.deferrals, t.ever_started, t.key, t.region, t.priority,
     t.traceparent, t.created_by, t.outcome, t.error, t.policy, t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline,
-    t.batch_id, t.round, t.cause, t.lock, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done
+    t.batch_id, t.round, t.cause, t.lock, t.sequence, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done
 FROM taken AS t JOIN limits AS l ON l.kind = t.type LEFT JOIN spent AS s ON s.name = l.name

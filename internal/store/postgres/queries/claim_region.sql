@@ -3,10 +3,10 @@
 -- for the length of the statement: other claims skip them meanwhile. A low-water mark has its place in (want, region,
 -- priority).
 {claim_wants}, due AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.lock, found.bytes FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id, r.lock, r.bytes
+    SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
         FROM {priorities states='pending','retry_pending' region=ANY(@regions::text[])} CROSS JOIN LATERAL (
-            SELECT each.id, each.batch_id, each.lock, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
+            SELECT each.id, each.batch_id, each.lock, each.sequence, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
             CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region=g.region place=((w.place-1)*2+g.place-1)*21+11-p.priority}
             ) AS each ORDER BY each.run_at, each.id LIMIT w.n

@@ -1,5 +1,6 @@
 -- Writes a session's heartbeat and returns what it holds. A session whose row has been removed gets it back under its
--- number; fresh says so. The next column says whether types have limits (declare_limits). calm_at is the time if the session
+-- number; fresh says so. The next column says whether types have limits (declare_limits), and the one after
+-- it whether any has a rule for its sequences (declare_sequences). calm_at is the time if the session
 -- (@now, @calm: see sweep) has known the clock without a jump for its whole TTL.
 WITH seen AS (
     INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
@@ -16,7 +17,7 @@ WITH seen AS (
         minute = excluded.minute, calm_at = excluded.calm_at
     RETURNING xmax = 0 AS fresh, agent.ordered, agent.ordered_by
 )
-SELECT now(), seen.fresh, EXISTS (SELECT FROM {schema}.type_limit), coalesce(seen.ordered, ''), coalesce(seen.ordered_by, ''),
+SELECT now(), seen.fresh, EXISTS (SELECT FROM {schema}.type_limit), EXISTS (SELECT FROM {schema}.sequence_rule), coalesce(seen.ordered, ''), coalesce(seen.ordered_by, ''),
     t.id, t.fence, t.claim, t.detached, t.cancel_requested_at IS NOT NULL AND t.state = 'running',
     CASE t.state WHEN 'running' THEN t.cancel_requested_by END, t.ping_due - now(), t.lease_until - now(),
     CASE WHEN t.ping_due IS NOT NULL THEN t.marks END

@@ -45,6 +45,10 @@ WITH RECURSIVE b (id) AS (
 )
 SELECT id FROM b WHERE id IS NOT NULL
 
+-- name: day_failures
+-- Whether a day has failures that block their sequences, or may.
+SELECT EXISTS (SELECT FROM {schema}.sequence_failure AS f JOIN {schema}.{table} AS a ON a.id = f.task_id)
+
 -- name: lock_ended
 -- A transaction that reopens a batch locks its row, too. So either that comes first, and the day stays; or it comes
 -- later, and sees that rows of the batch are past their retention, removed or not.

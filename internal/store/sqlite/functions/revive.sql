@@ -8,16 +8,16 @@ CREATE VIEW revive AS SELECT id, '' AS verb, run_at FROM task_archive;
 CREATE TRIGGER revive_insert INSTEAD OF INSERT ON revive
 BEGIN
     INSERT INTO task (id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
-                      deferrals, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock,
+                      deferrals, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence,
                       lease_until, run_at, state, ever_started, deadline, cause, round, result, progress, message)
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
-           0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock,
+           0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence,
            lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'pending',
            ever_started AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'retry'
     UNION ALL
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
-           0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock,
+           0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence,
            lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'rollback_pending', ever_started, deadline,
            CASE
                WHEN state = 'rollback_failed' THEN cause
@@ -44,6 +44,7 @@ BEGIN
         FROM task_archive AS done WHERE done.id = NEW.id)
     WHERE id = (SELECT batch_id FROM task_archive WHERE id = NEW.id) AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     UPDATE chunk_range SET state = 'open' WHERE task_id = NEW.id AND state <> 'open' AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
+    DELETE FROM sequence_failure WHERE task_id = NEW.id AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     DELETE FROM task_archive WHERE id = NEW.id AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     UPDATE wakeup SET due = due + 1 WHERE changes() > 0;
 END;

@@ -63,6 +63,12 @@ SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (W
     count(*) FILTER (WHERE state = 'rollback_pending')
 FROM task INDEXED BY task_held WHERE held = 'lock' GROUP BY type;
 
+-- name: count_turns
+-- Nor are rows that wait for their turn.
+SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending'),
+    count(*) FILTER (WHERE state = 'rollback_pending')
+FROM task INDEXED BY task_turns WHERE held = 'sequence' GROUP BY type;
+
 -- name: count_running
 SELECT type, min(run_at), count(*) FILTER (WHERE state = 'running'), count(*) FILTER (WHERE state = 'rollback_running')
 FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running') GROUP BY type;

@@ -1,0 +1,174 @@
+-- Turns of sequences. Rows of a type with the same sequence run one after another. A row comes as a candidate, which claims look at. The
+-- first claim that meets a row of a sequence chooses its head, which alone may start; the others are held back (held). The head keeps its
+-- turn until it is archived, through backoff and rollback; then a promotion, or another claim, chooses the next one.
+--
+-- As with locks (functions/locks.sql), claims and promotions lock the sequence's row in sequence_holder first, skip what another has locked,
+-- and look at what has committed by then in later statements. A row is held back only by a transaction that saw that another one is the
+-- head, or that a failure blocks the sequence. What ends the one or resolves the other leaves a note.
+
+-- Chooses the heads of sequences whose rows in sequence_holder the caller has locked, where there is none any more, and makes candidates of
+-- those heads that are held back: freed is how many. Sequences whose head another transaction has locked are stuck: it is the head all the
+-- same, and is made a candidate by the next call.
+CREATE OR REPLACE FUNCTION {schema}.choose_heads(
+    types text[], names text[], OUT freed bigint, OUT stuck_types text[], OUT stuck_names text[]
+)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
+$leasehold$
+BEGIN
+    UPDATE {schema}.sequence_holder AS h SET task_id = n.id FROM (
+        SELECT s.type, s.name, ({next_turn}) AS id FROM (
+            SELECT h.type, h.name FROM unnest(types, names) AS u (type, name)
+            CROSS JOIN LATERAL (
+                SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
+            WHERE {turn_is_over} OFFSET 0
+        ) AS s OFFSET 0
+    ) AS n
+    WHERE h.type = n.type AND h.name = n.name AND h.task_id IS DISTINCT FROM n.id;
+    WITH held AS MATERIALIZED (
+        SELECT t.id FROM unnest(types, names) AS u (type, name)
+        CROSS JOIN LATERAL (
+            SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
+        CROSS JOIN LATERAL (
+            SELECT r.id FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
+            LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) AS t
+    )
+    UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (ARRAY(SELECT d.id FROM held AS d));
+    GET DIAGNOSTICS freed = ROW_COUNT;
+    SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stuck_types, stuck_names
+    FROM unnest(types, names) AS u (type, name)
+    CROSS JOIN LATERAL (
+        SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
+    CROSS JOIN LATERAL (
+        SELECT FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
+        LIMIT 1) AS t;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.choose_heads(text[], text[]) FROM PUBLIC;
+
+-- Returns which of the rows that a claim has picked and locked have their turn. The others are held back. Those of a sequence that another
+-- transaction works on are left. INFO says so, as for take_locks.
+CREATE OR REPLACE FUNCTION {schema}.take_turns(ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
+$leasehold$
+DECLARE
+    types      text[];
+    names      text[];
+    mine_types text[];
+    mine_names text[];
+    mine       bigint[]; -- rows of these
+    taken      bigint[];
+    stuck      record;
+    n          bigint;
+BEGIN
+    SELECT array_agg(r.type ORDER BY u.place), array_agg(r.sequence ORDER BY u.place) INTO types, names
+    FROM unnest(ids) WITH ORDINALITY AS u (id, place)
+    CROSS JOIN LATERAL (SELECT t.type, t.sequence FROM {schema}.task AS t WHERE t.id = u.id LIMIT 1) AS r;
+    -- Claims that need the same new sequences wait for each other, in the order of the names and for as long as one takes.
+    INSERT INTO {schema}.sequence_holder (type, name)
+    SELECT DISTINCT u.type, u.name COLLATE "C" FROM unnest(types, names) AS u (type, name) ORDER BY u.type, u.name COLLATE "C"
+    ON CONFLICT (type, name) DO NOTHING;
+    SELECT array_agg(h.type), array_agg(h.name) INTO mine_types, mine_names FROM (
+        SELECT DISTINCT e.type, e.name COLLATE "C" AS name FROM unnest(types, names) AS e (type, name) ORDER BY e.type, e.name COLLATE "C"
+    ) AS u
+    CROSS JOIN LATERAL (
+        SELECT k.type, k.name FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
+        LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
+    SELECT * FROM {schema}.choose_heads(mine_types, mine_names) INTO stuck;
+    INSERT INTO {schema}.sequence_note (type, name) SELECT u.type, u.name FROM unnest(stuck.stuck_types, stuck.stuck_names) AS u (type, name);
+    SELECT array_agg(u.id), array_agg(u.id) FILTER (WHERE u.id = h.task_id) INTO mine, taken
+    FROM unnest(ids, types, names) AS u (id, type, name)
+    JOIN unnest(mine_types, mine_names) AS m (type, name) ON m.type = u.type AND m.name = u.name COLLATE "C"
+    CROSS JOIN LATERAL (
+        SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h;
+    n := coalesce(cardinality(mine), 0) - coalesce(cardinality(taken), 0);
+    IF n > 0 THEN
+        UPDATE {schema}.task AS t SET held = 'sequence' WHERE t.id = ANY (ARRAY(
+            SELECT u.id FROM unnest(mine) AS u (id) WHERE (u.id IN (SELECT s.id FROM unnest(taken) AS s (id))) IS NOT TRUE));
+        RAISE INFO 'leasehold: % tasks wait for their turns', n USING ERRCODE = 'LH001';
+    END IF;
+    IF coalesce(cardinality(mine), 0) < cardinality(ids) THEN
+        RAISE INFO 'leasehold: turns are being passed on' USING ERRCODE = 'LH002';
+    END IF;
+    RETURN taken;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.take_turns(bigint[]) FROM PUBLIC;
+
+-- Passes turns on that notes are about, so many notes at most, as promote_locks does for locks.
+CREATE OR REPLACE FUNCTION {schema}.promote_turns(
+    most bigint, OUT promoted bigint, OUT noted bigint, OUT missed boolean, OUT next_us bigint
+)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
+$leasehold$
+DECLARE
+    notes      tid[];
+    types      text[];
+    names      text[];
+    mine_types text[]; -- those whose row is locked here
+    mine_names text[];
+    stay_types text[]; -- those whose notes stay
+    stay_names text[];
+    heads      record;
+BEGIN
+    promoted := 0;
+    missed := false;
+    next_us := (SELECT (extract(epoch FROM min(o.until) - clock_timestamp()) * 1000000)::bigint FROM {schema}.sequence_note AS o
+        WHERE o.until IS NOT NULL AND o.until > clock_timestamp());
+    SELECT array_agg(o.place), count(*) INTO notes, noted FROM (
+        SELECT p.ctid AS place FROM {schema}.sequence_note AS p WHERE p.until IS NULL OR p.until <= clock_timestamp()
+        LIMIT most FOR UPDATE SKIP LOCKED) AS o;
+    IF noted = 0 THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(e.type), array_agg(e.name) INTO types, names FROM (
+        SELECT DISTINCT o.type, o.name FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes) ORDER BY o.type, o.name) AS e;
+    SELECT coalesce(array_agg(h.type), '{}'), coalesce(array_agg(h.name), '{}') INTO mine_types, mine_names
+    FROM unnest(types, names) AS u (type, name)
+    CROSS JOIN LATERAL (
+        SELECT k.type, k.name FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
+        LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
+    SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stay_types, stay_names
+    FROM unnest(types, names) AS u (type, name)
+    WHERE (u.name IN (SELECT m.name FROM unnest(mine_types, mine_names) AS m (type, name) WHERE m.type = u.type)) IS NOT TRUE
+      AND EXISTS (SELECT FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name);
+    -- Where failures block nothing they are forgotten. One that is being revived goes with that.
+    DELETE FROM {schema}.sequence_failure AS f WHERE f.ctid = ANY (ARRAY(
+        SELECT g.ctid FROM unnest(types, names) AS u (type, name)
+        CROSS JOIN LATERAL (
+            SELECT FROM {schema}.sequence_rule AS p WHERE p.type = u.type AND p.on_failure = 'continue' LIMIT 1) AS c
+        CROSS JOIN LATERAL (
+            SELECT e.ctid FROM {schema}.sequence_failure AS e WHERE e.type = u.type AND e.name = u.name FOR UPDATE SKIP LOCKED) AS g));
+    SELECT * FROM {schema}.choose_heads(mine_types, mine_names) INTO heads;
+    promoted := heads.freed;
+    stay_types := stay_types || heads.stuck_types;
+    stay_names := stay_names || heads.stuck_names;
+    DELETE FROM {schema}.sequence_holder AS h USING unnest(mine_types, mine_names) AS u (type, name)
+    WHERE h.type = u.type AND h.name = u.name AND h.task_id IS NULL
+      AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = u.type AND t.sequence = u.name LIMIT 1) IS NULL
+      AND (SELECT f.task_id FROM {schema}.sequence_failure AS f WHERE f.type = u.type AND f.name = u.name LIMIT 1) IS NULL;
+    DELETE FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes)
+        AND (o.name IN (SELECT s.name FROM unnest(stay_types, stay_names) AS s (type, name) WHERE s.type = o.type)) IS NOT TRUE;
+    missed := cardinality(stay_types) > 0;
+    IF promoted > 0 AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
+        PERFORM pg_notify({channel_literal}, '');
+    END IF;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.promote_turns(bigint) FROM PUBLIC;
+
+-- Notes that a row with a sequence has been archived, and whether it has failed. What had succeeded, and was rolled back on request, has not.
+CREATE OR REPLACE FUNCTION {schema}.sequence_left() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+BEGIN
+    INSERT INTO {schema}.sequence_note (until, type, name) VALUES (NEW.lease_until, NEW.type, NEW.sequence);
+    IF NEW.state IN ('failed', 'cancelled', 'rollback_failed') OR NEW.state = 'rolled_back' AND NEW.cause IS DISTINCT FROM 'succeeded' THEN
+        INSERT INTO {schema}.sequence_failure (task_id, type, name) VALUES (NEW.id, NEW.type, NEW.sequence) ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN NULL;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.sequence_left() FROM PUBLIC;

@@ -1,0 +1,506 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func sequenceChecks() []Check {
+	return []Check{
+		{"rows run one after another", sequenceOrder},
+		{"in the order of their ids", sequenceByID},
+		{"a sequence is of its type", sequenceTypes},
+		{"the head keeps its turn through backoff", sequenceBackoff},
+		{"and through its rollback", sequenceRollback},
+		{"what may be at work keeps the turn", sequenceUnknown},
+		{"every end passes it on", sequenceEnds},
+		{"a row that commits late is next", sequenceLate},
+		{"a failure blocks", sequenceBlocks},
+		{"a failure blocks when its turn comes", sequenceFailsAhead},
+		{"a failure does not block", sequenceContinues},
+		{"what a failure does changes", sequenceRules},
+		{"a retried row is next", sequenceRetried},
+		{"a skipped failure", sequenceSkipped},
+		{"a cancelled sequence", sequenceCancelled},
+		{"rollbacks on request", sequenceUndone},
+		{"a row whose values are replaced", sequenceReplaced},
+		{"a follower", sequenceFollowed},
+		{"a row with a lock, too", sequenceLocked},
+		{"rows of a limited type", sequenceLimited},
+		{"a failed row is kept", sequenceKept},
+		{"it is seen", sequenceSeen},
+		{"what waits for its turn is not due", sequenceNotDue},
+		{"a lost promotion is repeated", sequenceCrash},
+	}
+}
+
+func sequenceOrder(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x, y := r.rows("x", 3), r.rows("y", 2)
+	free := r.insert(2)
+	got := r.take(10)
+	require.Equal(t, []task.ID{x[0], y[0], free[0], free[1]}, ids(got))
+	require.Equal(t, "x", got[0].Sequence)
+	r.held([]task.ID{x[1], x[2], y[1]}, slices.Concat(x, y)...)
+	require.Empty(t, r.take(10))
+	r.promoted(0)
+	r.settled(finish(got[0]), finish(got[2]))
+	require.Empty(t, r.take(10), "what is held back waits for a promotion")
+	r.promoted(1)
+	r.held([]task.ID{x[2], y[1]}, slices.Concat(x, y)...)
+	got = append(got, r.take(10)...)
+	require.Equal(t, x[1], got[4].ID)
+	r.settled(finish(got[1]), finish(got[4]))
+	r.promoted(2)
+	last := r.take(10)
+	require.Equal(t, []task.ID{x[2], y[1]}, ids(last))
+	r.settled(finish(last[0]), finish(last[1]))
+	r.promoted(0)
+}
+
+func sequenceByID(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	add := func(priority int, in time.Duration) task.ID {
+		return r.Insert(t, store.EnqueueRequest{Type: kind, Sequence: "x", Priority: priority, RunAt: r.now().Add(in)})[0]
+	}
+	first, second, third := add(-1, time.Hour), add(10, -time.Hour), add(0, -2*time.Hour)
+	require.Empty(t, r.take(5), "the first is not due yet")
+	r.held([]task.ID{second, third}, first, second, third)
+	r.Advance(t, 2*time.Hour)
+	for _, id := range []task.ID{first, second, third} {
+		r.run(id)
+	}
+}
+
+func sequenceTypes(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	a := r.row("x")
+	b := r.Insert(t, store.EnqueueRequest{Type: "suite.other", Sequence: "x"})[0]
+	require.Equal(t, []task.ID{a, b}, ids(r.claim(want(kind, 5), want("suite.other", 5))))
+}
+
+func sequenceBackoff(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 2)
+	r.settled(retry(r.take(5)[0], time.Hour))
+	r.promoted(0)
+	require.Empty(t, r.take(5))
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceWaiting, Task: x[0], Waiting: 1})
+	r.Advance(t, 2*time.Hour)
+	r.run(x[0])
+	r.run(x[1])
+}
+
+func sequenceRollback(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 2)
+	r.end(x[0], task.Failed, task.StateRollbackPending)
+	r.held(x[1:], x...)
+	r.end(x[0], task.Succeeded, task.StateRolledBack)
+	require.Empty(t, r.take(5), "it has not succeeded")
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceBlocked, Task: x[0], Waiting: 1, Failures: 1})
+}
+
+func sequenceUnknown(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 2)
+	end := ended(r.take(5)[0], task.TimedOut, task.StateSucceeded)
+	end.Next.AfterLease = true
+	r.settled(end)
+	p, err := r.Promote(r.ctx, 1000)
+	require.NoError(t, err)
+	require.Zero(t, p.Rows, "it is not over")
+	left := wantOf(kind, task.Run, 1).Window
+	require.LessOrEqual(t, p.Next, left)
+	require.Greater(t, p.Next, left-slack)
+	late := r.row("x")
+	require.Empty(t, r.take(5), "nor for those who come later")
+	r.held([]task.ID{x[1], late}, x[1], late)
+	r.Advance(t, p.Next+time.Second)
+	r.promoted(1)
+	r.run(x[1])
+	r.run(late)
+}
+
+func sequenceEnds(t testing.TB, h Harness) {
+	for name, end := range map[string]func(r *sequenceRig, row task.Task){
+		"succeeded": func(r *sequenceRig, row task.Task) { r.settled(finish(row)) },
+		"with a report": func(r *sequenceRig, row task.Task) {
+			e := finish(row)
+			e.Report = reported(`0.5`, "half", `{"page":1}`)
+			r.settled(e)
+		},
+		"completed":      func(r *sequenceRig, row task.Task) { r.completes(row) },
+		"completed, SQL": func(r *sequenceRig, row task.Task) { r.completesSQL(row) },
+	} {
+		r := newSequenceRig(t, h)
+		x := r.rows(name, 3)
+		got := r.take(5)
+		require.Equal(t, x[:1], ids(got), name)
+		end(r, got[0])
+		r.promoted(1)
+		r.held(x[2:], x[1:]...)
+		r.run(x[1])
+		r.run(x[2])
+	}
+}
+
+// sequenceLate has the transaction of the first row commit after those of the others. Where there is one writer this cannot be.
+func sequenceLate(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	release := r.LockRow(t, r.insert(1)[0])
+	if release == nil {
+		return
+	}
+	release()
+	r.settled(finish(r.take(1)[0]))
+	app := r.Produce(t)
+	all, err := app.Insert(r.ctx, store.EnqueueRequest{Type: kind, Sequence: "x"})
+	require.NoError(t, err)
+	if len(all) == 0 { // the model inserts when it commits
+		require.NoError(t, app.Rollback(r.ctx))
+		return
+	}
+	late := all[0]
+	x := r.rows("x", 3)
+	require.Less(t, late, x[0])
+	row := r.take(5)
+	require.Equal(t, x[:1], ids(row))
+	require.NoError(t, app.Commit(r.ctx))
+	require.Empty(t, r.take(5))
+	r.held([]task.ID{late, x[1], x[2]}, late, x[1], x[2])
+	r.settled(finish(row[0]))
+	r.promoted(1)
+	r.run(late)
+	r.run(x[1])
+	r.run(x[2])
+}
+
+func sequenceBlocks(t testing.TB, h Harness) {
+	for _, s := range []task.State{task.StateFailed, task.StateCancelled} {
+		r := newSequenceRig(t, h)
+		x := r.rows(string(s), 2)
+		r.end(x[0], verdictFor(s), s)
+		late := r.row(string(s))
+		require.Empty(t, r.take(5))
+		r.held([]task.ID{x[1], late}, x[1], late)
+		r.is(store.SequenceInfo{Sequence: string(s), State: store.SequenceBlocked, Task: x[0], Waiting: 2, Failures: 1})
+		_, err := r.CancelSequence(r.ctx, kind, string(s), "")
+		require.NoError(t, err)
+	}
+}
+
+func sequenceFailsAhead(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 4)
+	got := r.take(5)
+	_, err := r.Cancel(r.ctx, x[2], "")
+	require.NoError(t, err)
+	r.promote()
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceRunning, Task: x[0], Waiting: 2, Failures: 1})
+	r.settled(finish(got[0]))
+	r.promote()
+	r.run(x[1])
+	require.Empty(t, r.take(5), "the third has failed")
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceBlocked, Task: x[2], Waiting: 1, Failures: 1})
+	id, err := r.SkipSequence(r.ctx, kind, "x", 0, "")
+	require.NoError(t, err)
+	require.Equal(t, x[2], id)
+	r.promoted(1)
+	r.run(x[3])
+}
+
+func sequenceContinues(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	r.present(task.SequenceContinues)
+	x := r.rows("x", 3)
+	r.end(x[0], task.Failed, task.StateFailed)
+	r.end(x[1], task.Cancelled, task.StateCancelled)
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceWaiting, Task: x[2]})
+	r.run(x[2])
+	all, err := r.ListSequences(r.ctx, store.SequenceFilter{})
+	require.NoError(t, err)
+	require.Empty(t, all.List)
+}
+
+func sequenceRules(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 3)
+	r.end(x[0], task.Failed, task.StateFailed)
+	require.Empty(t, r.take(5))
+	old := r.present(task.SequenceContinues)
+	r.promoted(1)
+	r.end(x[1], task.Failed, task.StateFailed)
+	late := r.present(task.SequenceBlocks)
+	r.end(x[2], task.Failed, task.StateFailed)
+	last := r.row("x")
+	// The session that declared the older rule is still there, and declares it again.
+	a := agent("who declares sequences")
+	a.Types, a.Sequences = []string{kind}, []store.TypeSequence{{Type: kind, OnFailure: task.SequenceContinues}}
+	_, err := r.Present(r.ctx, store.Heartbeat{Session: old, Agent: a})
+	require.NoError(t, err)
+	r.promote()
+	require.Empty(t, r.take(5), "the newest declaration is in force")
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceBlocked, Task: x[2], Waiting: 1, Failures: 1})
+	require.NoError(t, r.Leave(r.ctx, late))
+	_, err = r.Present(r.ctx, store.Heartbeat{Session: old, Agent: a})
+	require.NoError(t, err)
+	r.promoted(1)
+	r.run(last)
+	require.NoError(t, r.Leave(r.ctx, old))
+	y := r.rows("y", 2)
+	r.end(y[0], task.Failed, task.StateFailed)
+	r.run(y[1])
+	r.present() // which knows the type, and declares nothing of it
+	z := r.rows("z", 2)
+	r.end(z[0], task.Failed, task.StateFailed)
+	require.Empty(t, r.take(5), "failures block")
+}
+
+func sequenceRetried(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 3)
+	r.end(x[0], task.Failed, task.StateFailed)
+	_, err := r.RetrySequence(r.ctx, kind, "x", x[1], "")
+	var refused *store.RefusedError
+	require.ErrorAs(t, err, &refused, "another one blocks")
+	id, err := r.RetrySequence(r.ctx, kind, "x", 0, "ops")
+	require.NoError(t, err)
+	require.Equal(t, x[0], id)
+	_, err = r.RetrySequence(r.ctx, kind, "x", 0, "")
+	require.ErrorAs(t, err, &refused, "nothing blocks")
+	r.run(x[0])
+	got := r.take(5)
+	require.Equal(t, x[1:2], ids(got))
+	// One that is rolled back and retried while another has its turn waits for that.
+	became, err := r.Rollback(r.ctx, x[0], "")
+	require.NoError(t, err)
+	require.EqualValues(t, task.StateRollbackPending, became)
+	require.Empty(t, r.take(5))
+	r.held([]task.ID{x[0], x[2]}, x[0], x[2])
+	r.settled(finish(got[0]))
+	r.promoted(1)
+	r.end(x[0], task.Succeeded, task.StateRolledBack)
+	_, err = r.Retry(r.ctx, x[0], "")
+	require.NoError(t, err)
+	r.promote()
+	require.Equal(t, x[2:], ids(r.take(5)), "it had its turn already")
+}
+
+func sequenceSkipped(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	_, err := r.SkipSequence(r.ctx, kind, "x", 0, "")
+	require.ErrorIs(t, err, store.ErrNoSequence)
+	x := r.rows("x", 3)
+	var refused *store.RefusedError
+	_, err = r.SkipSequence(r.ctx, kind, "x", 0, "")
+	require.ErrorAs(t, err, &refused)
+	r.end(x[0], task.Failed, task.StateFailed)
+	_, err = r.SkipSequence(r.ctx, kind, "x", x[1], "")
+	require.ErrorAs(t, err, &refused)
+	require.Contains(t, refused.Text, "blocks")
+	id, err := r.SkipSequence(r.ctx, kind, "x", x[0], "ops")
+	require.NoError(t, err)
+	require.Equal(t, x[0], id)
+	_, err = r.SkipSequence(r.ctx, kind, "x", x[0], "")
+	require.True(t, errors.As(err, &refused), "%v", err)
+	r.promoted(1)
+	r.run(x[1])
+	r.run(x[2])
+}
+
+func sequenceCancelled(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 4)
+	got := r.take(5)
+	n, err := r.CancelSequence(r.ctx, kind, "x", "ops")
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	n, err = r.CancelSequence(r.ctx, kind, "x", "ops")
+	require.NoError(t, err)
+	require.Zero(t, n)
+	for _, id := range x[1:] {
+		require.Equal(t, task.StateCancelled, r.state(id))
+	}
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceRunning, Task: x[0]})
+	late := r.row("x")
+	r.settled(finish(got[0]))
+	r.promote()
+	r.run(late)
+}
+
+// sequenceUndone rolls back what had succeeded: the last first, and before what waits. It is no failure.
+func sequenceUndone(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 4)
+	for _, id := range x[:3] {
+		r.run(id)
+	}
+	got := r.take(5)
+	require.Equal(t, x[3:], ids(got))
+	late := r.row("x")
+	for _, id := range x[:3] {
+		_, err := r.Rollback(r.ctx, id, "")
+		require.NoError(t, err)
+	}
+	require.Empty(t, r.take(5))
+	r.settled(finish(got[0]))
+	r.promote()
+	for _, id := range []task.ID{x[2], x[1], x[0]} {
+		r.end(id, task.Succeeded, task.StateRolledBack)
+	}
+	r.run(late)
+}
+
+func sequenceReplaced(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	q := store.EnqueueRequest{Type: kind, Sequence: "x", Key: "k", RunAt: r.now().Add(farOff)}
+	first, _, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	x := r.rows("x", 2)
+	require.Empty(t, r.take(5))
+	r.held(x, first, x[0], x[1])
+	q.Sequence, q.OnLive = "y", store.OnLiveReplace
+	id, answer, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	require.Equal(t, first, id)
+	require.Equal(t, store.EnqueuedReplaced, answer)
+	r.promoted(1)
+	r.run(x[0])
+	r.run(x[1])
+	require.Equal(t, "y", r.get(first).Sequence)
+}
+
+func sequenceFollowed(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	q := store.EnqueueRequest{Type: kind, Sequence: "x", Key: "k"}
+	first, _, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	q.OnLive = store.OnLiveAgain
+	follower, _, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	last := r.row("x")
+	require.Less(t, follower, last)
+	require.Equal(t, "x", r.get(follower).Sequence)
+	r.run(first)
+	r.run(follower)
+	r.run(last)
+}
+
+func sequenceLocked(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	l := r.locked("l", 1)[0]
+	holder := r.take(5)
+	require.Equal(t, []task.ID{l}, ids(holder))
+	q := store.EnqueueRequest{Type: kind, Sequence: "x", Lock: "l"}
+	a := r.Insert(t, q, q)
+	require.Empty(t, r.take(5))
+	r.waitFor(a[:1], a...)
+	r.held(a[1:], a...)
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceWaiting, Task: a[0], Waiting: 1})
+	r.settled(finish(holder[0]))
+	r.promoted(1)
+	r.run(a[0])
+	r.run(a[1])
+}
+
+func sequenceLimited(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	a := agent("who limits")
+	a.Types, a.Limits = []string{kind}, []store.TypeLimit{{Name: kind, Types: []string{kind}, Most: 2}}
+	_, err := r.Join(r.ctx, a)
+	require.NoError(t, err)
+	_, err = r.Present(r.ctx, store.Heartbeat{Session: r.session, Agent: agent("limited")})
+	require.NoError(t, err)
+	x := r.rows("x", 3)
+	free := r.insert(3)
+	got := r.take(10)
+	require.Equal(t, []task.ID{x[0], free[0]}, ids(got), "what waits for its turn takes no place")
+	r.settled(finish(got[0]))
+	r.promote()
+	require.Len(t, r.take(10), 1)
+}
+
+// sequenceKept has retention pass over a failure that blocks, and take it once that is resolved.
+func sequenceKept(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	x := r.rows("x", 2)
+	free := r.insert(1)[0]
+	for _, row := range r.take(5) {
+		s := ended(row, task.Failed, task.StateFailed)
+		r.settled(s)
+	}
+	r.promote()
+	r.Advance(t, 100*24*time.Hour)
+	_, err := r.Maintain(r.ctx, 24*time.Hour)
+	require.NoError(t, err)
+	_, err = r.Get(r.ctx, free)
+	require.ErrorIs(t, err, store.ErrNoTask)
+	require.Equal(t, task.StateFailed, r.state(x[0]))
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceBlocked, Task: x[0], Waiting: 1, Failures: 1})
+	_, err = r.SkipSequence(r.ctx, kind, "x", 0, "")
+	require.NoError(t, err)
+	_, err = r.Maintain(r.ctx, 24*time.Hour)
+	require.NoError(t, err)
+	_, err = r.Get(r.ctx, x[0])
+	require.ErrorIs(t, err, store.ErrNoTask)
+}
+
+func sequenceSeen(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	r.rows("b", 2)
+	a := r.rows("a", 3)
+	all, err := r.ListSequences(r.ctx, store.SequenceFilter{})
+	require.NoError(t, err)
+	require.Len(t, all.List, 2)
+	require.Equal(t, "a", all.List[0].Sequence)
+	r.is(store.SequenceInfo{Sequence: "a", State: store.SequenceWaiting, Task: a[0], Waiting: 2})
+	r.take(5)
+	r.is(store.SequenceInfo{Sequence: "a", State: store.SequenceRunning, Task: a[0], Waiting: 2})
+	all, err = r.ListSequences(r.ctx, store.SequenceFilter{FromType: kind, FromName: "b"})
+	require.NoError(t, err)
+	require.Len(t, all.List, 1)
+	all, err = r.ListSequences(r.ctx, store.SequenceFilter{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, all.List, 1)
+	next, err := r.SequenceRows(r.ctx, kind, "a", 2)
+	require.NoError(t, err)
+	require.Equal(t, a[:2], next)
+}
+
+func sequenceNotDue(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	r.rows("x", 2)
+	r.take(5)
+	_, ok, err := r.NextDue(r.ctx, store.Claim{Session: r.session, Wants: []store.Want{want(kind, 1)}})
+	require.NoError(t, err)
+	require.False(t, ok)
+	st, err := r.Stats(r.ctx)
+	require.NoError(t, err)
+	require.NotContains(t, st.OldestDue, kind)
+	require.Contains(t, st.Waiting, store.TypeCount{Type: kind, State: task.StatePending, N: 1})
+}
+
+func sequenceCrash(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	for _, point := range r.Failpoints() {
+		x := r.rows(point, 2)
+		r.settled(finish(r.take(5)[0]))
+		hit := r.crash(point)
+		_, err := r.Promote(r.ctx, 1000)
+		r.Fail(nil)
+		if hit() {
+			require.ErrorIs(t, err, errCrash, point)
+		}
+		_, err = r.Promote(r.ctx, 1000)
+		require.NoError(t, err)
+		r.run(x[1])
+	}
+}
