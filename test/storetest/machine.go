@@ -120,6 +120,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		},
 		"advance": m.advance,
 		"promote": m.promote,
+		"resolve": m.resolveSequence,
 	}
 	switch m.about {
 	case AboutSchedules:
@@ -246,6 +247,7 @@ func (m *machine) compare(*rapid.T) {
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.views(want, onIdeal, onIdeal), m.views(got, onReal, onReal), "the list of tasks")
 	m.compareLocks(got)
+	m.compareSequences(got)
 
 	for row := range m.everStarted {
 		got, reason := m.real.Get(ctx, m.tasks[row].real)

@@ -36,6 +36,7 @@ func request(t *rapid.T) store.EnqueueRequest {
 		Type: types(t), Region: regions(t), In: delay(t, "in"),
 		Priority: rapid.IntRange(-1, 1).Draw(t, "priority"),
 	}
+	r.Sequence = rapid.SampledFrom([]string{"", "", "p", "q"}).Draw(t, "sequence")
 	r.Lock = rapid.SampledFrom([]string{"", "", "x", "y"}).Draw(t, "lock")
 	if rapid.Bool().Draw(t, "more") {
 		r.MaxAttempts = 3

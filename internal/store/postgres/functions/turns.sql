@@ -65,9 +65,12 @@ BEGIN
     SELECT array_agg(r.type ORDER BY u.place), array_agg(r.sequence ORDER BY u.place) INTO types, names
     FROM unnest(ids) WITH ORDINALITY AS u (id, place)
     CROSS JOIN LATERAL (SELECT t.type, t.sequence FROM {schema}.task AS t WHERE t.id = u.id LIMIT 1) AS r;
-    -- Claims that need the same new sequences wait for each other, in the order of the names and for as long as one takes.
+    -- Claims that need the same new sequences wait for each other, in the order of the names and for as long as one takes. An INSERT of one that
+    -- is there would wait for a promotion that has changed its row.
     INSERT INTO {schema}.sequence_holder (type, name)
-    SELECT DISTINCT u.type, u.name COLLATE "C" FROM unnest(types, names) AS u (type, name) ORDER BY u.type, u.name COLLATE "C"
+    SELECT DISTINCT u.type, u.name COLLATE "C" FROM unnest(types, names) AS u (type, name)
+    WHERE (SELECT k.type FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) IS NULL
+    ORDER BY u.type, u.name COLLATE "C"
     ON CONFLICT (type, name) DO NOTHING;
     SELECT array_agg(h.type), array_agg(h.name) INTO mine_types, mine_names FROM (
         SELECT DISTINCT e.type, e.name COLLATE "C" AS name FROM unnest(types, names) AS e (type, name) ORDER BY e.type, e.name COLLATE "C"
