@@ -31,7 +31,7 @@ type place interface {
 	insert(ctx context.Context, rows int, asBatch bool) error
 	// insertTypes inserts the rows of work.Fair, all of them due at the same time.
 	insertTypes(ctx context.Context, j work.Job) error
-	// insertLocked inserts rows of which some have locks.
+	// insertLocked inserts rows of which some have locks, or sequences.
 	insertLocked(ctx context.Context, j work.Job) error
 	// left reports whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
@@ -103,10 +103,14 @@ func (p *server) insertTypes(ctx context.Context, j work.Job) error {
 }
 
 func (p *server) insertLocked(ctx context.Context, j work.Job) error {
-	const (
-		waiting = `INSERT INTO leasehold.task (type, payload, lock, held)
-			SELECT $1, $2::jsonb, 'waiting-' || n % $4::integer, true FROM generate_series(1, $3::integer) AS n`
-		rows = `INSERT INTO leasehold.task (type, payload, lock)
+	column := "lock"
+	if j.Sequences {
+		column = "sequence"
+	}
+	var (
+		waiting = `INSERT INTO leasehold.task (type, payload, ` + column + `, held)
+			SELECT $1, $2::jsonb, 'waiting-' || n % $4::integer, '` + column + `' FROM generate_series(1, $3::integer) AS n`
+		rows = `INSERT INTO leasehold.task (type, payload, ` + column + `)
 			SELECT $1, $2::jsonb, CASE WHEN n % $5::integer = 0 THEN 'lock-' || n / $5::integer % $4::integer END
 			FROM generate_series(1, $3::integer) AS n`
 	)

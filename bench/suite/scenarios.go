@@ -37,6 +37,7 @@ func Scenarios() []Scenario {
 		{"idle", "nothing is due: one engine, and fifty agents on one Postgres", idle},
 		{"async", "ten thousand tasks that go on after a 202, each of which pings every five seconds", async},
 		{"batch", "a million no-op rows by four agents, in a batch and without one, and its counters watched", batches},
+		{"sequences", "as locks, of rows over a thousand sequences", sequences},
 		{"locks", "rows over a thousand locks, rows without, both mixed, and rows beside some that wait for their locks", locks},
 		{"sqlite", "no-op, HTTP and latency on SQLite files", onSQLite},
 		{"insert", "ten producers of single rows, with the trigger that notifies and without", inserts},

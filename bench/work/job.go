@@ -99,7 +99,9 @@ type Job struct {
 	// others and for ever.
 	Locks       int `json:"locks,omitempty"`
 	LockedEvery int `json:"locked_every,omitempty"`
-	Waiting     int `json:"waiting,omitempty"`
+	// Sequences: they are no locks, but sequences.
+	Sequences bool `json:"sequences,omitempty"`
+	Waiting   int  `json:"waiting,omitempty"`
 	// NoNotify has the engine poll: for a pooler in between.
 	NoNotify bool `json:"no_notify,omitempty"`
 	// Poll is how often the engine looks where nothing wakes it, in nanoseconds; 0: its default.

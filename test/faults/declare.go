@@ -140,6 +140,9 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 	if k.Check > 0 {
 		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(alone(k), who, false))
 	}
+	if slices.Contains(sequencedKinds(), k.Name) {
+		text += "  sequence {\n    on_failure = \"continue\"\n  }\n"
+	}
 	if k.Rollback != nil {
 		text += "  rollback {\n" + a.declareWork(*k.Rollback, RollbackLimit, who) + "  }\n"
 	}

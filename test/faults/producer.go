@@ -99,7 +99,7 @@ func (w *world) cancel(ctx context.Context, e *history.Enqueued) {
 func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row {
 	k := Kinds()[kind]
 	e := history.Enqueued{Key: key, Kind: kind, Cohort: cohort, At: history.Now()}
-	e.Lock = lockOf(kind, key)
+	e.Lock, e.Sequence = lockOf(kind, key), sequenceOf(kind, key)
 	e.Expects = history.Expects{Limit: Limit, Guarded: k.Guard != "", Child: k.Child, States: []string{"succeeded"}}
 	if s == nil {
 		s = newScript(r, kind)
@@ -140,6 +140,22 @@ func lockOf(kind, key string) string {
 	_, _ = h.Write([]byte(key)) // it never fails
 	return []string{"", "", "", "x", "y", "z"}[h.Sum32()%6]
 }
+
+// sequenceOf gives a quarter of the rows of some kinds one of six sequences.
+func sequenceOf(kind, key string) string {
+	if !slices.Contains(sequencedKinds(), kind) {
+		return ""
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key + "'s")) // it never fails
+	if n := h.Sum32() % 24; n < 6 {
+		return fmt.Sprint("s", n)
+	}
+	return ""
+}
+
+// sequencedKinds are those of which some rows have a sequence. Failures do not block the others: no operator is there for every one.
+func sequencedKinds() []string { return []string{"plain", "child"} }
 
 // scriptRollback sets what the row's checks and rollbacks do. Some rows have a rollback_payload; the rollbacks of others get the
 // result or the payload.
@@ -288,8 +304,8 @@ func longAgo() time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
 	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
-			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, '')) RETURNING id`,
-		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock).
+			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock, sequence)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, '')) RETURNING id`,
+		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock, row.Sequence).
 		Scan(&row.ID)
 }

@@ -67,6 +67,11 @@ func sabotages() []sabotage {
 		}, []check.Name{check.OneOfALockAtATime}, `
 CREATE OR REPLACE FUNCTION leasehold.take_locks(ids bigint[], names text[], batches bigint[]) RETURNS bigint[]
     LANGUAGE sql AS 'SELECT ids'`},
+		{"sequences", faults.Options{ // each row starts, whosever turn it is
+			Rate: 8, Kinds: both, Lasts: 12 * time.Second,
+		}, []check.Name{check.OneOfASequenceAtATime, check.SequenceInTurn}, `
+CREATE OR REPLACE FUNCTION leasehold.take_turns(ids bigint[]) RETURNS bigint[]
+    LANGUAGE sql AS 'SELECT ids'`},
 		{"plan moves on", faults.Options{ // chunks are inserted, and the cursor stays, now and then
 			Items: 10, Rate: 1, Lasts: 12 * time.Second,
 		}, []check.Name{check.ChunkRangesDisjoint}, `

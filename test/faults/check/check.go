@@ -63,6 +63,7 @@ func invariants() []invariant {
 		{[]Name{OneRequestAtATime}, oneRequestAtATime},
 		{[]Name{LimitHolds}, limitHolds},
 		{[]Name{OneOfALockAtATime}, oneOfALockAtATime},
+		{[]Name{OneOfASequenceAtATime, SequenceInTurn}, sequencesInTurn},
 		{[]Name{FencesRise}, fencesRise},
 		{[]Name{NoStaleSettlement}, noStaleSettlement},
 		{[]Name{LineSettlesItsOwn}, lineSettlesItsOwn},

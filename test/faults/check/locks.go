@@ -31,28 +31,33 @@ func oneOfALockAtATime(x *index, f *found) {
 		}
 	}
 	for lock, all := range locks {
-		slices.SortStableFunc(all, func(a, b *attempt) int { return cmp.Compare(a.start.At, b.start.At) })
-		var longest *attempt // the one of those before that was seen at work last
-		for _, a := range all {
-			if longest != nil && longest.id != a.id {
-				x.inspectLock(lock, longest, a, f)
-			}
-			if longest == nil || longest.atWork() < a.atWork() {
-				longest = a
-			}
+		x.oneAtATime(OneOfALockAtATime, "lock "+lock, all, f)
+	}
+}
+
+// oneAtATime looks at the attempts of rows of which one at most may be at work.
+func (x *index) oneAtATime(name Name, of string, all []*attempt, f *found) {
+	slices.SortStableFunc(all, func(a, b *attempt) int { return cmp.Compare(a.start.At, b.start.At) })
+	var longest *attempt // the one of those before that was seen at work last
+	for _, a := range all {
+		if longest != nil && longest.id != a.id {
+			x.inspectPair(name, of, longest, a, f)
+		}
+		if longest == nil || longest.atWork() < a.atWork() {
+			longest = a
 		}
 	}
 }
 
-// inspectLock looks at two attempts of rows with the same lock, the second of which began later.
-func (x *index) inspectLock(lock string, before, next *attempt, f *found) {
+// inspectPair looks at two attempts of such rows, the second of which began later.
+func (x *index) inspectPair(name Name, of string, before, next *attempt, f *found) {
 	began, until := next.start.At, before.atWork()
 	if until <= began || !before.child && (until <= began+notice || until <= x.mayLast(before, began) ||
 		x.weather.any(span{before.start.At, until}, ofEndpoints)) {
 		return
 	}
-	f.add(OneOfALockAtATime, began, next.id, "it started with lock %s while task %d with fence %d was at work, which it was for %s more",
-		lock, before.id, before.fence, (until - began).Round(time.Millisecond))
+	f.add(name, began, next.id, "it started with %s while task %d with fence %d was at work, which it was for %s more",
+		of, before.id, before.fence, (until - began).Round(time.Millisecond))
 }
 
 // atWork is the last moment at which a process is known to have been alive, or a connection open.

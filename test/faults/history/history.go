@@ -76,15 +76,16 @@ const (
 // Enqueued is one row that a producer inserted, or tried to. Key names it: ids are the store's to give, and unknown
 // where the reply was lost.
 type Enqueued struct {
-	Key     string `json:"key"`
-	Kind    string `json:"kind"` // its type
-	ID      int64  `json:"id,omitempty"`
-	Commit  Commit `json:"commit"`
-	Cohort  string `json:"cohort,omitempty"` // rows of one transaction have the same
-	Batch   string `json:"batch,omitempty"`  // the name of its batch; "": it is of none
-	Lock    string `json:"lock,omitempty"`   // "": it has none
-	At      time.Duration
-	Expects Expects `json:"expects"`
+	Key      string `json:"key"`
+	Kind     string `json:"kind"` // its type
+	ID       int64  `json:"id,omitempty"`
+	Commit   Commit `json:"commit"`
+	Cohort   string `json:"cohort,omitempty"`   // rows of one transaction have the same
+	Batch    string `json:"batch,omitempty"`    // the name of its batch; "": it is of none
+	Lock     string `json:"lock,omitempty"`     // "": it has none
+	Sequence string `json:"sequence,omitempty"` // "": it has none
+	At       time.Duration
+	Expects  Expects `json:"expects"`
 
 	Priority int           `json:"priority,omitempty"`
 	RunAt    time.Duration `json:"run_at,omitempty"` // how long after the beginning of its transaction it is due

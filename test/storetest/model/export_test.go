@@ -85,3 +85,29 @@ func (s *Store) ForgetLockNotes(all bool) {
 		s.lockNotes[i].until = time.Time{}
 	}
 }
+
+// ForgetTurns forgets that rows have left their sequences, or until when what they ran may be at work.
+func (s *Store) ForgetTurns(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all {
+		s.turns.notes = nil
+	}
+	for i := range s.turns.notes {
+		s.turns.notes[i].until = time.Time{}
+	}
+}
+
+// ForgetFailures forgets which rows of sequences have failed.
+func (s *Store) ForgetFailures() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.turns.failed)
+}
+
+// ForgetHeads forgets whose turn it is.
+func (s *Store) ForgetHeads() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.turns.heads)
+}
