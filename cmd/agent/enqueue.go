@@ -35,6 +35,9 @@ type enqueueCmd struct {
 	Lock            string  `help:"Lock; tasks with the same lock never run at the same time." placeholder:"NAME"`
 	Sequence        string  `help:"Sequence; tasks of the type with the same sequence run one after another." placeholder:"NAME"`
 
+	After   []taskID `help:"Id of a task that has to end before; may be repeated." placeholder:"ID"`
+	AfterIf string   `help:"How those have to end: succeeded (else the task is cancelled), or any. Default: succeeded." placeholder:"HOW" enum:",succeeded,any" default:""`
+
 	OnLive      string `help:"What becomes of a live task with the key: keep it, replace its values if it has never started, or run again after it. Default: keep." placeholder:"WHAT" enum:",keep,replace,again" default:""`
 	Debounce    span   `help:"Due after this time without another with the key, such as 10s; replaces a live task that has never started." placeholder:"TIME"`
 	DebounceMax span   `help:"With --debounce: due at most so long after the first." placeholder:"TIME"`
@@ -51,6 +54,7 @@ func (enqueueCmd) Help() string {
     leasehold enqueue index.update --key page-7 --debounce 10s --debounce-max 1m
     leasehold enqueue account.rebuild --payload '{"account": 7}' --lock account-7
     leasehold enqueue account.book --payload '{"account": 7, "cents": 250}' --sequence account-7
+    leasehold enqueue account.report --after 4211 --after 4212
     leasehold enqueue service.move --batch 17 --payload '{"to": "b"}' --rollback-payload '{"to": "a"}'
     generate | leasehold enqueue report --payload - --label tenant=acme -o json`
 }
@@ -123,7 +127,10 @@ func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
 	r := store.EnqueueRequest{
 		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
 		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), Lock: c.Lock, Sequence: c.Sequence, OnLive: store.OnLive(c.OnLive),
-		Debounce: time.Duration(c.Debounce), DebounceMax: time.Duration(c.DebounceMax),
+		Debounce: time.Duration(c.Debounce), DebounceMax: time.Duration(c.DebounceMax), AfterIf: c.AfterIf,
+	}
+	for _, id := range c.After {
+		r.After = append(r.After, task.ID(id))
 	}
 	if c.MaxAttempts != nil {
 		if r.MaxAttempts = *c.MaxAttempts; r.MaxAttempts < 1 {

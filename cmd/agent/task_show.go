@@ -73,7 +73,7 @@ func (a *app) trace(ctx context.Context, s lease.Remote, i *store.TaskInfo) {
 
 // showTask writes all that is known of a task: what it is, how it went, what it printed.
 func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
-	const most = 400
+	const most, mostShown = 400, 10
 	t := newTable(nil)
 	line := func(name string, value any) {
 		if s := fmt.Sprint(value); s != "" && s != "0" {
@@ -100,6 +100,8 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("followed by", i.FollowedBy)
 	line("lock", ops.Lock(i, most))
 	line("sequence", ops.Sequence(i, most))
+	line("after", ops.After(i, mostShown))
+	line("waited for by", ops.WaitedForBy(i, mostShown))
 	line("batch", i.Batch)
 	line("priority", i.Priority)
 	line("attempt", ops.Attempts(i))

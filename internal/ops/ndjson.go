@@ -187,7 +187,7 @@ const maxShown = 60
 // columns are the members that a line may have.
 var columns = [...]string{ //nolint:gochecknoglobals // a constant table
 	"type", "payload", "run_at", "priority", "key", "region", "labels", "rollback_payload", "max_attempts", "traceparent",
-	"lock", "sequence",
+	"lock", "sequence", "after", "after_if",
 }
 
 // member reads the value of one member.
@@ -224,6 +224,10 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 		return wants(&r.MaxAttempts, "a whole number")
 	case "traceparent":
 		return wants(&r.Traceparent, text)
+	case "after":
+		return wants(&r.After, "a list of ids")
+	case "after_if":
+		return wants(&r.AfterIf, text)
 	case "lock":
 		return wants(&r.Lock, text)
 	case "sequence":

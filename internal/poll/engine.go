@@ -100,6 +100,7 @@ type Engine struct {
 	settle *settler
 	wake   *wake
 	locks  *promoter
+	after  *unblocker
 
 	current atomic.Pointer[generation] // replaced by the loop, between two turns
 	next    atomic.Pointer[generation] // to be the current one; nil: none
@@ -153,6 +154,7 @@ func New(o Options) *Engine {
 	e.settle = newSettler(e)
 	e.wake = newWake()
 	e.locks = newPromoter(e)
+	e.after = newUnblocker(e)
 	e.turned.Store(int64(o.Clock.Now()))
 	e.pulse.Store(-1) // no time
 	return e
@@ -176,7 +178,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	var actors sync.WaitGroup
 	work, stopWork := context.WithCancel(calls)
-	for _, f := range []func(context.Context){e.keeper.Run, e.settle.run, e.locks.run, e.wake.listenTo(e)} {
+	for _, f := range []func(context.Context){e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.wake.listenTo(e)} {
 		actors.Go(func() { f(work) })
 	}
 	e.work(ctx, calls)

@@ -150,6 +150,10 @@ func (w *wire) Leave(ctx context.Context, s task.Session) error {
 	return err
 }
 
+func (w *wire) Unblock(ctx context.Context, most int) (store.Unblocked, error) {
+	return cut(ctx, w, "unblock", func() (store.Unblocked, error) { return w.Store.Unblock(ctx, most) })
+}
+
 func (w *wire) Promote(ctx context.Context, most int) (store.Promoted, error) {
 	return cut(ctx, w, "promote", func() (store.Promoted, error) { return w.Store.Promote(ctx, most) })
 }

@@ -212,7 +212,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	}
 	clear(rows)
 	s.rows = rows[:0]
-	moved, unlocked, settled := false, false, make(map[string]bool)
+	moved, unlocked, ended, settled := false, false, false, make(map[string]bool)
 	for i, u := range batch {
 		if d := s.e.declarations().byName[u.row().Type]; d != nil {
 			settled[d.typ.Name] = true
@@ -220,6 +220,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
 		// A row that is lost may have been completed by an application.
 		unlocked = unlocked || (u.row().Lock != "" || u.row().Sequence != "") && (answers[i] == store.Applied || answers[i] == store.Ended || answers[i] == store.Lost)
+		ended = ended || u.Next.State.Finished() || answers[i] == store.Lost
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
 		}
@@ -230,6 +231,9 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	s.e.slots.madeRoom(settled)
 	if unlocked {
 		s.e.locks.call()
+	}
+	if ended {
+		s.e.after.ended()
 	}
 	return again, nil
 }

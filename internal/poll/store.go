@@ -50,6 +50,9 @@ type Store interface {
 	// Promote lets locks go that rows have left, those of at most so many notes: it lets the first rows that wait for them be
 	// claimed. A claim gives a lock to one row and holds the others back; where a row leaves its lock, a note says so.
 	Promote(ctx context.Context, most int) (store.Promoted, error)
+	// Unblock makes one step of the work on rows that wait for others (after), of about so many rows and ids: it frees rows that wait no
+	// more, or cancels them where one that they name did not succeed. It may be repeated until it has nothing left to do.
+	Unblock(ctx context.Context, most int) (store.Unblocked, error)
 }
 
 // Adopter is a store that lets an agent settle an attempt that reports its own end, whichever session started it.

@@ -72,6 +72,9 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 			if n&store.Due != 0 {
 				w.call()
 			}
+			if n&store.AfterNews != 0 {
+				e.after.call()
+			}
 		}
 		for ctx.Err() == nil {
 			if err := e.o.Store.Listen(ctx, onNews); err != nil && ctx.Err() == nil {

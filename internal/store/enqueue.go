@@ -51,7 +51,7 @@ func (r *EnqueueRequest) Check() error {
 	case !r.RunAt.IsZero() && (r.RunAt.Year() < 1 || r.RunAt.Year() > 9999):
 		return wrong("due time %s: use a year from 1 to 9999", r.RunAt.Format(time.RFC3339))
 	}
-	if err := r.checkOnLive(wrong); err != nil {
+	if err := errors.Join(r.checkAfter(wrong), r.checkOnLive(wrong)); err != nil {
 		return err
 	}
 	return checkLabels(r.Labels, wrong)
@@ -144,4 +144,8 @@ type EnqueueRequest struct {
 	Debounce, DebounceMax time.Duration
 	Lock                  string // rows with the same one never run at once; "": none
 	Sequence              string // rows of the type with the same one run one after another; "": none
+	// After are tasks that have to end before it starts, MaxAfter at most: with AfterIf AfterIfAny whichever way, else it is cancelled
+	// where one does not succeed.
+	After   []task.ID
+	AfterIf string
 }

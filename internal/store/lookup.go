@@ -56,6 +56,8 @@ type TaskInfo struct {
 	// FollowedBy is the follower of a live task: only Get reads it.
 	FollowedBy task.ID       `json:"followed_by,omitempty"`
 	History    []AttemptInfo `json:"history,omitempty"` // oldest first
+	// Related are the tasks that it was to wait for, and those that wait for it; nil: there are none. Only Get reads it.
+	Related *Related `json:"related,omitempty"`
 }
 
 // AttemptInfo is one row of the history.

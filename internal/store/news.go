@@ -7,4 +7,5 @@ type News uint8
 const (
 	Due        News = 1 << iota // there may be something new to claim
 	CancelNews                  // a cancellation of a row that a session holds may have been requested
+	AfterNews                   // a row that waits for others may have come
 )

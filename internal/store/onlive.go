@@ -61,6 +61,8 @@ func (r *EnqueueRequest) checkOnLive(wrong func(string, ...any) error) error {
 		return wrong("a due time and a debounce were given: use one of them")
 	case live != OnLiveKeep && r.Key == "":
 		return wrong("only a task with a key replaces or follows the live one: give it a key")
+	case live != OnLiveKeep && len(r.After) > 0:
+		return wrong("a task that waits for others replaces and follows none: leave out on live and debounce")
 	case live != OnLiveKeep && r.Batch != 0:
 		return wrong("a task of a batch replaces and follows none: leave out the batch")
 	}

@@ -43,6 +43,9 @@ const (
 	HoldSequence Hold = "sequence" // until its turn in its sequence comes
 )
 
+// HoldAfter holds a row back until the tasks have ended that it names.
+const HoldAfter Hold = "after"
+
 // Task is a row as an attempt sees it: what a claim returned. Times are the store's clock.
 type Task struct {
 	ID    ID

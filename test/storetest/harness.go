@@ -124,6 +124,7 @@ func Checks() []Check {
 		{"locks", lockChecks()},
 		{"locks and limits", lockLimitChecks()},
 		{"sequences", sequenceChecks()},
+		{"after", afterChecks()},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},

@@ -92,7 +92,7 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 		Row:  place(m.tasks, ids, i.ID),
 		Type: i.Type, Region: i.Region, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
 		State: i.State, Payload: m.payload(place(m.tasks, ids, i.ID), i.Payload), Result: m.result(i.Result, ids),
-		Error: i.Error, Output: i.Output,
+		Error: m.reason(i.Error, ids), Output: i.Output,
 		Outcome: i.Outcome, Priority: i.Priority, Attempt: i.Attempt, MaxAttempts: i.MaxAttempts,
 		Deferrals: i.Deferrals, Session: place(m.sessionPairs(), sessions, i.Session),
 		EverStarted: i.EverStarted, Fence: i.Fence,

@@ -6,7 +6,7 @@ DROP TRIGGER schedule_declared ON {schema}.schedule;
 DROP TRIGGER schedule_changed ON {schema}.schedule;
 DROP TRIGGER schedule_deleted ON {schema}.schedule;
 DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step,
-    {schema}.archive, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
+    {schema}.archive, {schema}.await, {schema}.begin_waiting, {schema}.count_ends, {schema}.decide_dependents, {schema}.look_at_predecessors, {schema}.unblock, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
     {schema}.cancel_batch, {schema}.cancel_follower, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.check_on_live, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.cron_value, {schema}.cron_values,
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.enqueue_result,
@@ -36,5 +36,5 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.limit_token,
     {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note,
     {schema}.sequence_holder, {schema}.sequence_note, {schema}.sequence_failure, {schema}.sequence_rule, {schema}.sequence_declaration,
-    {schema}.sequence_declarer;
+    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note;
 DROP FUNCTION {schema}.sequence_left;

@@ -66,6 +66,7 @@ func enqueueArgs(r store.EnqueueRequest) ([]sqltext.Arg, error) {
 		arg("priority", int64(r.Priority)), arg("key", r.Key), arg("region", r.Region), arg("max_attempts", int64(r.MaxAttempts)),
 		arg("labels", labels), arg("traceparent", r.Traceparent), arg("created_by", r.CreatedBy),
 		arg("batch_id", int64(r.Batch)), arg("rollback_payload", string(r.RollbackPayload)), arg("lock", r.Lock), arg("sequence", r.Sequence),
+		arg("after", idList(r.After)), arg("after_if", r.AfterIf),
 	}, nil
 }
 
@@ -95,4 +96,13 @@ func inputError(err error) error {
 		return &store.InputError{Text: text}
 	}
 	return err
+}
+
+// idList is ids as an argument: an empty list for none.
+func idList(ids []task.ID) []int64 {
+	list := make([]int64, len(ids))
+	for i, id := range ids {
+		list[i] = int64(id)
+	}
+	return list
 }

@@ -38,14 +38,23 @@ func (s *Store) expireBatches(ctx context.Context, t dayTable) (free bool, err e
 	return free, err
 }
 
-// expireRows removes from a day that has to stay what belongs to no batch: else one batch that never ends would keep all that
+// namedRows returns which rows of a day waiting rows name, which read their states once all of those have ended.
+func (s *Store) namedRows(ctx context.Context, t dayTable) (ids []int64, err error) {
+	err = s.do(ctx, "look for rows that others wait for", func(ctx context.Context, conn *pgx.Conn) error {
+		ids, err = collectIDs(query(ctx, conn, t.of(s.sql.DayNamed)))
+		return err
+	})
+	return ids, err
+}
+
+// expireRows removes from a day that has to stay what belongs to no batch, and what no waiting row names: else one batch that never ends would keep all that
 // finished while it was there.
-func (s *Store) expireRows(ctx context.Context, t dayTable) (removed int64, err error) {
+func (s *Store) expireRows(ctx context.Context, t dayTable, keep []int64) (removed int64, err error) {
 	q := t.of(s.sql.ExpireRows)
 	for last := new(int64); last != nil; {
 		var n int64
 		err := s.do(ctx, "remove old tasks", func(ctx context.Context, conn *pgx.Conn) error {
-			return queryRow(ctx, conn, q, arg("after", *last), arg("limit", forgetStep)).Scan(&last, &n)
+			return queryRow(ctx, conn, q, arg("after", *last), arg("limit", forgetStep), arg("keep", keep)).Scan(&last, &n)
 		})
 		if err != nil {
 			return removed, err

@@ -35,6 +35,9 @@ func TestAnApplicationsRights(t *testing.T) {
 		`INSERT INTO SCHEMA.task (type, lock) VALUES ('a', 'account-7')`,
 		`SELECT SCHEMA.enqueue('a', lock => 'account-7')`,
 		`SELECT lock, held FROM SCHEMA.tasks WHERE id = 1`,
+		`INSERT INTO SCHEMA.task (type, after, after_if) VALUES ('a', '{1}', 'any')`,
+		`SELECT SCHEMA.enqueue('a', after => '{1}', after_if => 'succeeded')`,
+		`SELECT after, after_if, cancelled_for FROM SCHEMA.tasks WHERE id = 1`,
 		`SELECT SCHEMA.enqueue('a', batch_id => 1, rollback_payload => '{"to": "az1"}')`,
 		`SELECT id, name, state, total, progress FROM SCHEMA.batches WHERE id = 1`,
 		`SELECT SCHEMA.seal_batch(1)`,
@@ -58,7 +61,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
 	}
-	require.EqualValues(t, 7, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
+	require.EqualValues(t, 9, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
 	for _, mayNot := range []string{
 		`INSERT INTO SCHEMA.task (id, type) OVERRIDING SYSTEM VALUE VALUES (7, 'a')`,
 		`INSERT INTO SCHEMA.task (type, state) VALUES ('a', 'running')`,
@@ -84,6 +87,11 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.compact_length('{}')`,
 		`SELECT SCHEMA.policy_interval('{}', 'a')`,
 		`SELECT * FROM SCHEMA.lock_holder`,
+		`SELECT * FROM SCHEMA.dependent`,
+		`DELETE FROM SCHEMA.dependency`,
+		`INSERT INTO SCHEMA.ended_note (id) VALUES (1)`,
+		`SELECT SCHEMA.unblock(10)`,
+		`SELECT SCHEMA.begin_waiting('{1}')`,
 		`INSERT INTO SCHEMA.lock_note (name) VALUES ('account-7')`,
 		`INSERT INTO SCHEMA.task (type, held) VALUES ('a', 'lock')`,
 		`SELECT * FROM SCHEMA.sequence_holder`,

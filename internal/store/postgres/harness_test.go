@@ -195,7 +195,7 @@ func producerNames(r store.EnqueueRequest) []string {
 		{"key", r.Key != ""}, {"region", r.Region != ""}, {"max_attempts", r.MaxAttempts != 0},
 		{"labels", len(r.Labels) > 0}, {"traceparent", r.Traceparent != ""}, {"created_by", r.CreatedBy != ""},
 		{"batch_id", r.Batch != 0}, {"rollback_payload", r.RollbackPayload != nil},
-		{"lock", r.Lock != ""}, {"sequence", r.Sequence != ""},
+		{"lock", r.Lock != ""}, {"sequence", r.Sequence != ""}, {"after", len(r.After) > 0}, {"after_if", r.AfterIf != ""},
 	} {
 		if c.set {
 			names = append(names, c.name)
@@ -215,6 +215,8 @@ func producerValue(r store.EnqueueRequest, name string, place int) string {
 			return at + "::timestamptz"
 		}
 		return "now() + " + at + "::bigint * interval '1 microsecond'"
+	case "after":
+		return at + "::bigint[]"
 	case "batch_id":
 		return at + "::bigint"
 	case "priority", "max_attempts":
@@ -235,7 +237,7 @@ func producerColumns(t testing.TB, r store.EnqueueRequest) (columns, values stri
 		"type": r.Type, "payload": string(r.Payload), "run_at": runAt, "priority": r.Priority, "key": r.Key,
 		"region": r.Region, "max_attempts": r.MaxAttempts, "labels": string(labels), "traceparent": r.Traceparent,
 		"created_by": r.CreatedBy, "batch_id": int64(r.Batch), "rollback_payload": string(r.RollbackPayload),
-		"lock": r.Lock, "sequence": r.Sequence,
+		"lock": r.Lock, "sequence": r.Sequence, "after": r.After, "after_if": r.AfterIf,
 	}
 	for i, name := range producerNames(r) {
 		if i > 0 {

@@ -20,6 +20,7 @@ const (
 	echoWithin = 2 * time.Second
 	echoPrefix = "echo "
 	asked      = "asked" // inserts send no payload
+	waiting    = "after" // a row came that waits for others
 
 	probeEvery  = 30 * time.Second // how long a silent connection is trusted
 	againFirst  = 200 * time.Millisecond
@@ -99,7 +100,7 @@ func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool)
 		*echoed = true
 	}
 	s.report(nil)
-	wake(store.Due | store.CancelNews) // for what came while no connection listened
+	wake(store.Due | store.CancelNews | store.AfterNews) // for what came while no connection listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)
 		switch {
@@ -122,6 +123,8 @@ func notify(wake func(store.News), payload string) {
 	switch {
 	case payload == asked:
 		wake(store.CancelNews)
+	case payload == waiting:
+		wake(store.AfterNews)
 	case !strings.HasPrefix(payload, echoPrefix):
 		wake(store.Due)
 	}

@@ -30,7 +30,10 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 		if err != nil {
 			return err
 		}
-		info.History, err = pgx.CollectRows(rows, scanAttempt)
+		if info.History, err = pgx.CollectRows(rows, scanAttempt); err != nil {
+			return err
+		}
+		info.Related, err = s.related(ctx, conn, id)
 		return err
 	})
 	if err != nil {

@@ -147,8 +147,8 @@ func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Dura
 	return old, err
 }
 
-// retire takes a day out of the archive, with the history of its tasks; where a batch needs it, only the tasks that belong to
-// none. Each step is a call of its own.
+// retire takes a day out of the archive, with the history of its tasks; where a batch or waiting rows need it, only the tasks
+// that neither does. Each step is a call of its own.
 func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err error) {
 	change := func(what string, owned, asOwner *sqltext.Query) error {
 		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
@@ -159,10 +159,17 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 		})
 	}
 	if t.attached && !t.pending {
+		named, err := s.namedRows(ctx, t)
+		if err != nil {
+			return 0, err
+		}
+		if len(named) > 0 {
+			return s.expireRows(ctx, t, named)
+		}
 		if free, err := s.expireBatches(ctx, t); err != nil {
 			return 0, err
 		} else if !free {
-			return s.expireRows(ctx, t)
+			return s.expireRows(ctx, t, nil)
 		}
 	}
 	if removed, err = s.rowsOf(ctx, t); err != nil {

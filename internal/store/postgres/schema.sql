@@ -3,7 +3,7 @@
 -- migrator creates it first, and locks it.
 
 -- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id, rollback_payload, lock and sequence; the other columns belong to the agents. The name of a constraint is the
+-- created_by, batch_id, rollback_payload, lock, sequence, after and after_if; the other columns belong to the agents. The name of a constraint is the
 -- message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
 -- this order wastes nothing on alignment. A column that is NULL takes no room.
 CREATE TABLE {schema}.task (
@@ -34,7 +34,8 @@ CREATE TABLE {schema}.task (
                      CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
     ever_started     boolean NOT NULL DEFAULT false,
     detached         boolean,     -- the lease depends on lease_until alone; NULL: also on its session's presence
-    held             text,        -- what it waits for, so that no claim looks at it: 'lock' or 'sequence'; NULL: nothing, as
+    awaited          boolean,     -- others wait for its end, which leaves a note (ended_note); NULL: none, as far as is known
+    held             text,        -- what it waits for, so that no claim looks at it: 'lock', 'sequence', 'after'; NULL: nothing, as
                                   -- far as is known
     state            text NOT NULL DEFAULT 'pending'
                      CONSTRAINT "state must be that of a live task" CHECK (state IN
@@ -53,6 +54,9 @@ CREATE TABLE {schema}.task (
     sequence         text COLLATE "C" -- rows of the type with the same one run one after another
                      CONSTRAINT "sequence must not be empty: leave it out instead" CHECK (sequence <> '')
                      CONSTRAINT "sequence must be 1 KiB at most" CHECK (octet_length(sequence) <= 1024),
+    after            bigint[],    -- tasks that have to end before it starts (begin_waiting checks them)
+    after_if         text         -- how these have to end; NULL: succeeded
+                     CONSTRAINT "after_if must be succeeded or any" CHECK (after_if IN ('succeeded', 'any')),
     payload          jsonb NOT NULL DEFAULT '{}' -- pg_column_size reads only the header; set_max_payload changes the bound
                      CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload"
                          CHECK (fence > 0 OR pg_column_size(payload) <= 1048576),
@@ -156,6 +160,9 @@ CREATE TABLE {schema}.task_archive (
     key              text,
     lock             text,
     sequence         text,
+    after            bigint[],
+    after_if         text,
+    cancelled_for    bigint,      -- the task on account of which it was cancelled, as that did not succeed
     payload          jsonb NOT NULL,
     rollback_payload jsonb,
     labels           jsonb,
@@ -195,19 +202,21 @@ CREATE VIEW {schema}.tasks AS
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
-           NULL::bigint AS follows, lock, held, sequence
+           NULL::bigint AS follows, lock, held, sequence, after,
+           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence
+           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
+           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for
     FROM {schema}.task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence
+           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL
     FROM {schema}.follow;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,
@@ -284,6 +293,39 @@ CREATE TABLE {schema}.sequence_declarer (
     session bigint NOT NULL,
     number  bigint NOT NULL,
     PRIMARY KEY (session, number)
+);
+
+-- Rows that wait for others (after): functions/after.sql. An INSERT of a task adds its row here, and agents do the rest.
+CREATE TABLE {schema}.dependent (
+    task_id    bigint PRIMARY KEY,
+    total      integer NOT NULL,           -- how many ids it names
+    place      integer NOT NULL DEFAULT 0, -- how many of them the present look has seen
+    unfinished integer NOT NULL DEFAULT 0, -- its rows in dependency
+    stage      text NOT NULL DEFAULT 'look',  -- 'look': its predecessors are being looked at; 'wait': for their ends; 'decide'
+    dirty      boolean NOT NULL DEFAULT false -- this look has added to dependency, so that there has to be another
+) WITH (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
+);
+CREATE INDEX dependent_look ON {schema}.dependent (task_id) WHERE stage = 'look';
+CREATE INDEX dependent_decide ON {schema}.dependent (task_id) WHERE stage = 'decide';
+
+-- Which live rows, and followers, it is that rows wait for. Only agents write it, each for rows of dependent that it has locked.
+CREATE TABLE {schema}.dependency (
+    on_id   bigint NOT NULL,
+    task_id bigint NOT NULL,
+    PRIMARY KEY (on_id, task_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
+);
+
+-- Rows that have ended for good and that others wait for. It is written in the transaction that moves the row, and waits for nothing.
+CREATE TABLE {schema}.ended_note (
+    id bigint NOT NULL
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
 );
 
 -- The history: one row for each attempt that was settled, except where a task was done at its first try.

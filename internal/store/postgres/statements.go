@@ -38,7 +38,7 @@ type statements struct {
 	ApplyStep *sqltext.Query
 	MissingDays, EnsurePartition, DayTables, LockRemoval, Detach, Finalize, Drop, DetachAsOwner, DropAsOwner,
 	CountDay *sqltext.Query
-	DayBatches, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
+	DayBatches, DayNamed, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
 	ForgetBatches, ForgetLeases, DueSchedules, ListSchedules, PauseSchedule, ResumeSchedule, RemoveSchedule, ApplyFirings *sqltext.Query
 	PutDeclarations, DeclareSchedules, UnsettledSchedules, WakeSchedules, InsertDeclared, SettleSchedules *sqltext.Query
 	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, ChunkTasksLeft, NoteChunks, SkipChunks, ChunkBatch, InsertChunkTasks,
@@ -46,6 +46,7 @@ type statements struct {
 	ListChunkPlans, ListChunkPasses, PauseChunks, ResumeChunks                              *sqltext.Query
 	ChunkTask, SplitPlan, SplitChunk, InsertHalfTasks, InsertHalves, NoteSplit              *sqltext.Query
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
+	Unblock, Blocked, Related, Neighbours                                                   *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
 	DayFailures *sqltext.Query

@@ -35,6 +35,7 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 			arg("key", null(r.Key)), arg("region", null(r.Region)), arg("max_attempts", null(r.MaxAttempts)), arg("labels", null(labels)),
 			arg("traceparent", null(r.Traceparent)), arg("created_by", null(r.CreatedBy)), arg("batch", null(int64(r.Batch))),
 			arg("rollback_payload", jsonText(r.RollbackPayload)), arg("lock", null(r.Lock)), arg("sequence", null(r.Sequence)),
+			arg("after", idsText(r.After)), arg("after_if", null(r.AfterIf)),
 		}
 		if r.AsksForMore() {
 			id, answer, err = t.enqueueLive(r, row)
@@ -95,6 +96,14 @@ func (t *tx) admits(id task.BatchID) error {
 		return wrong("batch %d is sealed: insert its rows in the transaction that creates it, or create it with sealed = false")
 	}
 	return nil
+}
+
+// idsText is ids as they stand in the table; nil for none.
+func idsText(ids []task.ID) any {
+	if len(ids) == 0 {
+		return nil
+	}
+	return jsonList(ids)
 }
 
 // labelText writes labels as they stand in the table; "" for none.

@@ -172,6 +172,8 @@ func requestColumns(r store.EnqueueRequest) (names []string, values []any) {
 	add("batch_id", r.Batch != 0, int64(r.Batch))
 	add("lock", r.Lock != "", r.Lock)
 	add("sequence", r.Sequence != "", r.Sequence)
+	add("after", len(r.After) > 0, strings.ReplaceAll(fmt.Sprint(r.After), " ", ","))
+	add("after_if", r.AfterIf != "", r.AfterIf)
 	add("rollback_payload", r.RollbackPayload != nil, string(r.RollbackPayload))
 	switch {
 	case !r.RunAt.IsZero():
@@ -197,7 +199,7 @@ func (h *harness) Now() time.Time { return time.Now() }
 func (h *harness) Advance(t testing.TB, d time.Duration) {
 	t.Helper()
 	shifted := map[string][]string{
-		"lock_note":    {"until"}, "sequence_note": {"until"},
+		"lock_note": {"until"}, "sequence_note": {"until"},
 		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_requested_at", "ping_due"},
 		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at"},
 		"follow":       {"run_at", "created_at"},

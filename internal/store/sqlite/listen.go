@@ -93,7 +93,7 @@ func (l *listener) close() error {
 
 // work is what counts the reasons to look.
 type work struct {
-	inserted, released, cancelled int64
+	inserted, released, cancelled, waiting int64
 }
 
 // since returns what has happened since an earlier count.
@@ -104,11 +104,14 @@ func (w work) since(earlier work) (n store.News) {
 	if w.cancelled != earlier.cancelled {
 		n |= store.CancelNews
 	}
+	if w.waiting != earlier.waiting {
+		n |= store.AfterNews
+	}
 	return n
 }
 
 func (l *listener) look(ctx context.Context) (w work, err error) {
-	err = l.work.QueryRowContext(ctx).Scan(&w.inserted, &w.released, &w.cancelled)
+	err = l.work.QueryRowContext(ctx).Scan(&w.inserted, &w.released, &w.cancelled, &w.waiting)
 	return w, err
 }
 
@@ -156,7 +159,7 @@ func (l *listener) check(ctx context.Context, wake func(store.News)) (changed bo
 	}
 	news := now.since(l.last)
 	if l.first {
-		news = store.Due | store.CancelNews
+		news = store.Due | store.CancelNews | store.AfterNews
 	}
 	if news != 0 {
 		wake(news)

@@ -30,7 +30,11 @@ func (s *Store) Get(ctx context.Context, id task.ID) (info *store.TaskInfo, err 
 		if info.History, err = t.history(id); err != nil {
 			return err
 		}
-		return t.row([]any{&info.FollowedBy}, t.sql.FollowedBy, arg("id", int64(id)))
+		if err := t.row([]any{&info.FollowedBy}, t.sql.FollowedBy, arg("id", int64(id))); err != nil {
+			return err
+		}
+		info.Related, err = t.related(id)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -199,6 +203,7 @@ func (q *statements) countings() []counting {
 		{q.CountRollback, []task.State{task.StateRollbackPending}},
 		{q.CountHeld, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
 		{q.CountTurns, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
+		{q.CountAfter, []task.State{task.StatePending, task.StateRetryPending}},
 		{q.CountRunning, []task.State{task.StateRunning, task.StateRollbackRunning}},
 	}
 }

@@ -28,7 +28,7 @@ func TestPlans(t *testing.T) {
 	sorts := map[*sqltext.Query]bool{ // few rows, or a bounded number of them
 		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
 		h.sql.Soonest: true, h.sql.Failures: true, h.sql.WaitingOfBatch: true,
-		h.sql.SumBatches: true, h.sql.CountHeld: true,
+		h.sql.SumBatches: true, h.sql.CountHeld: true, h.sql.CountAfter: true,
 	}
 	reported, err := sqltext.Compile("reply of the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
 	require.NoError(t, err)
@@ -98,6 +98,22 @@ func TestPlans(t *testing.T) {
 		h.sql.CountDue:          {"USING COVERING INDEX task_due"},
 		h.sql.CountRollback:     {"USING COVERING INDEX task_rollback"},
 		h.sql.CountRunning:      {"USING INDEX task_running"},
+		h.sql.CountAfter:        {"USING COVERING INDEX task_after"},
+		h.sql.NoteEnds:          {byID},
+		h.sql.EndedNotes:        {byID},
+		h.sql.Await:             {byID},
+		h.sql.AwaitFollowers:    {"SEARCH follow USING INTEGER PRIMARY KEY"},
+		h.sql.WaitingFor:        {"USING INDEX dependency_open (on_id=?)"},
+		h.sql.CountDown:         {"SEARCH dependent USING INTEGER PRIMARY KEY"},
+		h.sql.SetEnded:          {"SEARCH dependency USING PRIMARY KEY (on_id=? AND task_id=?)"},
+		h.sql.Ready:             {"USING COVERING INDEX dependent_ready", "SEARCH dependency USING COVERING INDEX dependency_task (task_id=?)"},
+		h.sql.LiveAgain:         {"INDEX dependency_task (task_id=?)", byID, "SEARCH follow USING INTEGER PRIMARY KEY"},
+		h.sql.WaitingTotal:      {"INDEX dependency_open (on_id=?)"},
+		h.sql.Neighbours:        {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH follow USING INTEGER PRIMARY KEY"},
+		h.sql.WaitAgain:         {"SEARCH dependency USING"},
+		h.sql.BadPredecessor:    {"INDEX dependency_task (task_id=?)", "SEARCH a USING INTEGER PRIMARY KEY"},
+		h.sql.FreeDependent:     {byID, "INDEX dependency_task (task_id=?)", "SEARCH a USING INTEGER PRIMARY KEY"},
+		h.sql.ForgetDependency:  {"INDEX dependency_task (task_id=?)"},
 		h.sql.CountHeld:         {"USING INDEX task_held"},
 		h.sql.LockStanding:      {"SEARCH lock_holder USING PRIMARY KEY (name=?)", byID, "COVERING INDEX lock_note_until (name=? AND until>?)"},
 		h.sql.HoldBack:          {byID},

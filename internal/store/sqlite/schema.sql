@@ -26,6 +26,7 @@ INSERT INTO secret (id, key) VALUES (1, randomblob(32));
 CREATE TABLE wakeup (
     id     INTEGER PRIMARY KEY CHECK (id = 1),
     due    INTEGER NOT NULL DEFAULT 0, -- rises when existing rows become due at once
+    after  INTEGER NOT NULL DEFAULT 0, -- rises when a row comes that waits for others
     cancel INTEGER NOT NULL DEFAULT 0  -- rises when running tasks are to be cancelled, and when a batch or an operation needs an agent
 ) STRICT;
 INSERT INTO wakeup (id) VALUES (1);
@@ -33,7 +34,7 @@ INSERT INTO wakeup (id) VALUES (1);
 -- A CHECK on hot rows compares a column with each value: for an IN with more than two, SQLite fills a table of them for each row.
 --
 -- Live tasks. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id, rollback_payload, lock and sequence; agents write the other columns. ('+0 days' makes strftime compute the date
+-- created_by, batch_id, rollback_payload, lock, sequence, after and after_if; agents write the other columns. ('+0 days' makes strftime compute the date
 -- anew: without it, it would return the 30th of February unchanged.)
 CREATE TABLE task (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -109,7 +110,11 @@ CREATE TABLE task (
     sequence         TEXT                        -- rows of the type with the same one run one after another
                      CONSTRAINT "sequence must not be empty: leave it out instead" CHECK (sequence <> '')
                      CONSTRAINT "sequence must be 1 KiB at most" CHECK (length(CAST(sequence AS BLOB)) <= 1024),
-    held             TEXT                        -- what it waits for, so that no claim looks at it: 'lock' or 'sequence'; NULL: nothing, as far as is known
+    held             TEXT,                       -- what it waits for, so that no claim looks at it: 'lock', 'sequence', 'after'; NULL: nothing, as far as is known
+    after            TEXT,                       -- JSON: ids of tasks that have to end before it starts (task_waits checks them)
+    after_if         TEXT                        -- how these have to end; NULL: succeeded
+                     CONSTRAINT "after_if must be succeeded or any" CHECK (after_if = 'succeeded' OR after_if = 'any'),
+    awaited          INTEGER                     -- 1: others wait for its end, which leaves a note (ended_note)
 ) STRICT;
 
 -- A claim reads one (type, region, priority) of these in order. With what the condition names in the last columns, neither finding
@@ -125,6 +130,8 @@ CREATE INDEX task_held ON task (lock, type, ifnull(region, ''), (state = 'rollba
 CREATE INDEX task_sequence ON task (type, sequence, id) WHERE sequence IS NOT NULL;
 CREATE INDEX task_sequence_rollback ON task (type, sequence, id) WHERE sequence IS NOT NULL AND state = 'rollback_pending';
 CREATE INDEX task_turns ON task (type) WHERE held = 'sequence';
+-- Rows that wait for others, which are counted.
+CREATE INDEX task_after ON task (type, state, held) WHERE held = 'after';
 -- No index has lease_until: a renewal changes the row and nothing else.
 CREATE INDEX task_running ON task (session)
     WHERE state IN ('running', 'rollback_running');
@@ -166,6 +173,31 @@ BEGIN
     WHERE changes() = 0;
 END;
 
+-- A row that names others (after) waits for them. It can only name rows that were there before it, so there are no cycles. A revived
+-- row (fence > 0) was checked when it first came.
+CREATE TRIGGER task_waits AFTER INSERT ON task WHEN NEW.after IS NOT NULL AND (NEW.fence = 0 OR NEW.held = 'after')
+BEGIN
+    SELECT RAISE(ABORT, 'after must be a JSON array of ids')
+    WHERE NOT CASE WHEN json_valid(NEW.after) THEN json_type(NEW.after) = 'array' ELSE 0 END
+       OR EXISTS (SELECT 1 FROM json_each(NEW.after) AS a WHERE a.type <> 'integer');
+    SELECT RAISE(ABORT, 'after must have 100000 ids at most: put a task between that waits for a part of them')
+    WHERE json_array_length(NEW.after) > 100000;
+    SELECT RAISE(ABORT, 'after names a task that does not exist: insert it first, in this transaction or one that has committed')
+    WHERE NEW.fence = 0 AND EXISTS (SELECT 1 FROM json_each(NEW.after) AS a
+        WHERE a.value >= NEW.id OR NOT EXISTS (SELECT 1 FROM task WHERE id = a.value)
+            AND NOT EXISTS (SELECT 1 FROM task_archive WHERE id = a.value) AND NOT EXISTS (SELECT 1 FROM follow WHERE id = a.value));
+
+    UPDATE task SET awaited = 1 WHERE id IN (SELECT value FROM json_each(NEW.after)) AND awaited IS NULL;
+    UPDATE follow SET awaited = 1 WHERE id IN (SELECT value FROM json_each(NEW.after)) AND awaited IS NULL;
+    INSERT INTO dependency (on_id, task_id, ended)
+    SELECT DISTINCT a.value, NEW.id, NOT EXISTS (SELECT 1 FROM task WHERE id = a.value) AND NOT EXISTS (SELECT 1 FROM follow WHERE id = a.value)
+    FROM json_each(NEW.after) AS a;
+    INSERT INTO dependent (task_id, unfinished)
+    SELECT NEW.id, (SELECT count(*) FROM dependency WHERE task_id = NEW.id AND NOT ended) WHERE json_array_length(NEW.after) > 0;
+    UPDATE task SET held = 'after' WHERE id = NEW.id AND json_array_length(NEW.after) > 0;
+    UPDATE wakeup SET after = after + 1;
+END;
+
 -- task_bounds bounds what is inserted. No UPDATE of an agent names these columns.
 CREATE TRIGGER task_bounds_kept AFTER UPDATE OF id, payload, rollback_payload ON task
 WHEN NEW.id <> OLD.id OR length(CAST(NEW.payload AS BLOB)) > 67108864 OR length(CAST(NEW.rollback_payload AS BLOB)) > 67108864
@@ -190,7 +222,8 @@ CREATE TABLE follow (
     created_at       TEXT NOT NULL,
     rollback_payload TEXT,
     lock             TEXT,
-    sequence         TEXT
+    sequence         TEXT,
+    awaited          INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX follow_key ON follow (type, key);
 
@@ -246,7 +279,10 @@ CREATE TABLE task_archive (
     cause            TEXT,
     round            INTEGER NOT NULL DEFAULT 0,
     lock             TEXT,
-    sequence         TEXT
+    sequence         TEXT,
+    after            TEXT,
+    after_if         TEXT,
+    cancelled_for    INTEGER -- the task on account of which it was cancelled, as that did not succeed
 ) STRICT;
 
 CREATE INDEX task_archive_finished ON task_archive (finished_at);
@@ -258,6 +294,27 @@ CREATE INDEX task_archive_batch ON task_archive (batch_id) WHERE batch_id IS NOT
 CREATE INDEX task_archive_batch_unsuccessful ON task_archive (batch_id) WHERE batch_id IS NOT NULL AND state <> 'succeeded';
 -- The order in which a batch is rolled back: newest started first.
 CREATE INDEX task_archive_started ON task_archive (batch_id, ifnull(started_at, '') DESC, id) WHERE batch_id IS NOT NULL;
+
+-- Rows that wait for others (after), and for which. A row and what it waits for stay here until it is freed or ends.
+CREATE TABLE dependent (
+    task_id    INTEGER PRIMARY KEY,
+    unfinished INTEGER NOT NULL -- how many of its rows in dependency have not ended
+) STRICT;
+CREATE INDEX dependent_ready ON dependent (task_id) WHERE unfinished = 0;
+CREATE TABLE dependency (
+    on_id   INTEGER NOT NULL,
+    task_id INTEGER NOT NULL,
+    ended   INTEGER NOT NULL, -- counted down
+    PRIMARY KEY (on_id, task_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dependency_task ON dependency (task_id);
+CREATE INDEX dependency_open ON dependency (on_id, task_id) WHERE NOT ended;
+
+-- Rows that have ended for good and that others wait for.
+CREATE TABLE ended_note (
+    number INTEGER PRIMARY KEY,
+    id     INTEGER NOT NULL
+) STRICT;
 
 -- The history: one row for each settled attempt. A success at the first try has none: its row in the archive says it all.
 CREATE TABLE attempt (
@@ -708,21 +765,23 @@ CREATE VIEW tasks AS
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
-           batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence
+           batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence, after,
+           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
-           batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence
+           batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence, after,
+           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for
     FROM task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL,
            NULL, NULL, checkpoint, NULL, NULL, 0,
-           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence
+           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence, NULL, NULL, NULL
     FROM followers;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Claims and promotions write it.

@@ -240,6 +240,9 @@ func (b *settling) finish() error {
 		return err
 	}
 	if len(b.archived) > 0 {
+		if err := b.noteEnds(b.archived); err != nil {
+			return err
+		}
 		n, err := b.exec(b.sql.DeleteArchived, arg("ids", jsonList(b.archived)))
 		if err != nil {
 			return err

@@ -32,8 +32,12 @@ func (s *spool) add(r *store.EnqueueRequest) error {
 	if err != nil {
 		return err
 	}
+	after := ""
+	if len(r.After) > 0 {
+		after = jsonList(r.After)
+	}
 	b := s.row[:0]
-	for _, text := range []string{r.Type, string(r.Payload), string(r.RollbackPayload), r.Key, r.Region, labels, r.Traceparent, r.CreatedBy, r.Lock, r.Sequence} {
+	for _, text := range []string{r.Type, string(r.Payload), string(r.RollbackPayload), r.Key, r.Region, labels, r.Traceparent, r.CreatedBy, r.Lock, r.Sequence, after, r.AfterIf} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	at := ""
@@ -127,7 +131,8 @@ func (s *spoolReader) number() int64 {
 func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	s.left--
 	kind, payload, rollback, key, region := s.text(), s.text(), s.text(), s.text(), s.text()
-	labels, traceparent, by, lock, sequence, at := s.text(), s.text(), s.text(), s.text(), s.text(), s.text()
+	labels, traceparent, by, lock, sequence := s.text(), s.text(), s.text(), s.text(), s.text()
+	after, afterIf, at := s.text(), s.text(), s.text()
 	in, priority, attempts := s.number(), s.number(), s.number()
 	if s.err != nil {
 		return nil, fmt.Errorf("read the rows again: %w", s.err)
@@ -141,5 +146,5 @@ func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	if at == nil {
 		at = stamp(now.Add(time.Duration(in)))
 	}
-	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, rollback, lock, sequence), nil
+	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, rollback, lock, sequence, after, afterIf), nil
 }

@@ -12,6 +12,10 @@ type statements struct {
 	// claim.sql, too_large.sql
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
 	TooLargeDue, TooLargeRollback, Reject                                                                 *sqltext.Query
+	// after.sql
+	Related, Neighbours, WaitingTotal, Blocked, AnyDependent, NoteEnds, EndedNotes, Await, AwaitFollowers, WaitingFor, CountDown, SetEnded, DeleteEndedNote, Ready,
+	LiveAgain, WaitAgain, Unfinish, BadPredecessor, FreeDependent, CancelDependent, SayWhy, ForgetDependency,
+	ForgetDependent *sqltext.Query
 	// locks.sql
 	LockStanding, TakeLock, HoldBack, AnyLock, NoteLocks, DueNotes, NextNote, AnyNote, DeleteNotes, FreeLock, NextClass,
 	PromoteFirst *sqltext.Query
@@ -32,12 +36,12 @@ type statements struct {
 	Ordered, ListAgents, PresentAgents, OrderAgent, NoteOrder *sqltext.Query
 	Holders, Expired, Reap, Adoptable, Adopt, AttemptFailed   *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
-	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow    *sqltext.Query
-	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers *sqltext.Query
-	CountDue, CountRollback, CountHeld, CountTurns, CountRunning, CountArchived            *sqltext.Query
-	ListBatches, BatchExists, Failures, CountBatchTasks                                    *sqltext.Query
-	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                         *sqltext.Query
-	MarkByFailure, EndBatch, InsertFinishTask                                              *sqltext.Query
+	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow     *sqltext.Query
+	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers  *sqltext.Query
+	CountDue, CountRollback, CountHeld, CountTurns, CountAfter, CountRunning, CountArchived *sqltext.Query
+	ListBatches, BatchExists, Failures, CountBatchTasks                                     *sqltext.Query
+	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                          *sqltext.Query
+	MarkByFailure, EndBatch, InsertFinishTask                                               *sqltext.Query
 	// operate.sql, step.sql
 	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query

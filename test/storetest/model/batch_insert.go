@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -142,7 +143,7 @@ func (p *Producer) Insert(ctx context.Context, requests ...store.EnqueueRequest)
 		if err != nil {
 			return nil, err
 		}
-		if err := p.admits(r); err != nil {
+		if err := errors.Join(p.admits(r), p.s.waits(r, p.rows...)); err != nil {
 			return nil, err
 		}
 		p.s.lastTask++

@@ -40,7 +40,7 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 		id, answer = s.meet(r, row, there)
 		return id, answer, nil
 	}
-	if err := s.admits(row.Batch); err != nil {
+	if err := errors.Join(s.admits(row.Batch), s.waits(row)); err != nil {
 		return 0, "", err
 	}
 	s.add(row)
@@ -65,7 +65,7 @@ func (s *Store) Insert(ctx context.Context, requests ...store.EnqueueRequest) ([
 		if s.keyed(row) != nil || row.Key != "" && keys[key] {
 			return nil, errKey
 		}
-		if err := s.admits(row.Batch); err != nil {
+		if err := errors.Join(s.admits(row.Batch), s.waits(row)); err != nil {
 			return nil, err
 		}
 		rows[i], keys[key] = row, true
@@ -113,7 +113,7 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 	}
 	row := &Row{
 		Type: r.Type, State: task.StatePending, Priority: r.Priority, Region: r.Region, Key: r.Key,
-		Payload: r.Payload, RollbackPayload: r.RollbackPayload, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
+		Payload: r.Payload, RollbackPayload: r.RollbackPayload, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, After: r.After, AfterIf: r.AfterIf, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
 		CreatedAt: now, RunAt: r.RunAt.UTC().Truncate(time.Microsecond),
 	}
 	if r.RunAt.IsZero() {
@@ -146,6 +146,10 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 		return bad("the sequence is %d bytes, and at most %d are kept", len(row.Sequence), maxLock)
 	case len(row.Lock) > maxLock:
 		return bad("the lock is %d bytes, and at most %d are kept", len(row.Lock), maxLock)
+	case len(row.After) > store.MaxAfter:
+		return bad("after has %d ids", len(row.After))
+	case row.AfterIf != "" && row.AfterIf != store.AfterIfSucceeded && row.AfterIf != store.AfterIfAny:
+		return bad("after_if is %q", row.AfterIf)
 	case len(row.Labels) > maxLabels:
 		return bad("the labels take %d bytes, and at most %d are kept", len(row.Labels), maxLabels)
 	}

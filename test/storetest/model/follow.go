@@ -16,7 +16,7 @@ func checkOnLive(r store.EnqueueRequest) error {
 	case live != store.OnLiveKeep && live != store.OnLiveReplace && live != store.OnLiveAgain,
 		r.Debounce < 0, r.DebounceMax != 0 && r.DebounceMax < r.Debounce, r.DebounceMax != 0 && r.Debounce == 0,
 		r.Debounce != 0 && (live != store.OnLiveReplace || r.In != 0 || !r.RunAt.IsZero()),
-		live != store.OnLiveKeep && (r.Key == "" || r.Batch != 0):
+		live != store.OnLiveKeep && (r.Key == "" || r.Batch != 0 || len(r.After) > 0):
 		return &store.InputError{Text: "the request contradicts itself"}
 	}
 	return nil
@@ -30,8 +30,12 @@ func (s *Store) meet(r store.EnqueueRequest, row, live *Row) (task.ID, store.Enq
 	case mode == store.OnLiveKeep:
 		return live.ID, store.EnqueuedKept
 	case mode == store.OnLiveReplace && live.State == task.StatePending && !live.EverStarted && before == nil:
+		held := live.Held
 		s.leave(live, time.Time{}) // others may wait for its lock behind it
 		s.noteTurn(live, time.Time{})
+		if held == task.HoldAfter {
+			live.Held = held
+		}
 		live.replace(row, r.DebounceMax)
 		live.Deadline = time.Time{}
 		s.notify(store.Due)

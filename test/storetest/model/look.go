@@ -27,6 +27,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	}
 	info := s.info(r)
 	info.Output = r.Output
+	info.Related = s.related(r)
 	if f := s.follow[r.typeAndKey()]; f != nil && f != r && s.live[id] != nil {
 		info.FollowedBy = f.ID
 	}
@@ -167,7 +168,8 @@ func (s *Store) Takers(ctx context.Context, typ string) (store.Takers, error) {
 func (s *Store) Ping(ctx context.Context) error { return ctx.Err() }
 
 // Maintain removes what finished more than retention ago, its history, batches of which nothing is left, and sessions
-// that were not seen for long. What belongs to a batch that has not ended stays.
+// that were not seen for long. What belongs to a batch that has not ended stays, and so does what rows name
+// that wait.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -176,7 +178,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	defer s.mu.Unlock()
 	for id, r := range s.archive {
 		b := s.batches[r.Batch]
-		if now.Sub(r.FinishedAt) > retention && (b == nil || b.ended()) && !s.turns.failed[r.ID] {
+		if now.Sub(r.FinishedAt) > retention && (b == nil || b.ended()) && !s.turns.failed[r.ID] && !s.isNamed(id) {
 			if b != nil {
 				b.Gone[r.State]++
 			}

@@ -79,6 +79,9 @@ type Row struct {
 	Lock            string          // rows with the same one never run at once; "": none
 	Sequence        string          // rows of the type with the same one run one after another; "": none
 	Held            task.Hold       // what it waits for, so that no claim looks at it
+	After           []task.ID       // that have to end before it starts
+	AfterIf         string          // how they have to
+	CancelledFor    task.ID         // that did not succeed; 0: it was not cancelled for that
 
 	Attempt     int
 	Deferrals   int

@@ -97,6 +97,10 @@ func (s *Store) keyTaken(r *Row) error {
 // revive lets a finished task run again, with a fresh budget. What it knows of how far it was it keeps.
 func (s *Store) revive(r *Row, now time.Time) {
 	s.bringBack(r)
+	r.CancelledFor = 0
+	if len(r.After) > 0 && !r.EverStarted {
+		r.Held = task.HoldAfter
+	}
 	r.EverStarted = r.EverStarted && r.State != task.StateRolledBack
 	r.State, r.RunAt, r.Deadline = task.StatePending, r.over(now), time.Time{}
 	r.Round++

@@ -1,4 +1,5 @@
--- Moves a live row, as the caller has changed it, to the archive, inserts its follower, and notes that its lock is free. Agents create
+-- Moves a live row, as the caller has changed it, to the archive, inserts its follower, and notes that its lock is free, and that it
+-- has ended if others wait for that. Agents create
 -- the archive's partitions ahead; where no agent has run for days, today's is created here.
 CREATE OR REPLACE FUNCTION {schema}.archive(t {schema}.task, began timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
@@ -18,6 +19,9 @@ BEGIN
     {archive_row};
     IF t.lock IS NOT NULL THEN
         INSERT INTO {schema}.lock_note (name) VALUES (t.lock);
+    END IF;
+    IF t.awaited THEN
+        INSERT INTO {schema}.ended_note (id) VALUES (t.id);
     END IF;
     IF t.key IS NOT NULL THEN
         PERFORM {schema}.insert_followers(ARRAY[t.type], ARRAY[t.key], ARRAY[t.lease_until]);

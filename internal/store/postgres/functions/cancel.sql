@@ -42,6 +42,8 @@ BEGIN
         WHERE h.batch_id IS NOT NULL GROUP BY h.batch_id
     ), noted AS ( -- others may wait behind one that is not held
         INSERT INTO {schema}.lock_note (name) SELECT h.lock FROM hit AS h WHERE h.lock IS NOT NULL AND h.held IS NULL
+    ), ended_noted AS (
+        INSERT INTO {schema}.ended_note (id) SELECT h.id FROM hit AS h WHERE h.awaited AND NOT h.rolls_back
     )
     SELECT array_agg(d.type) AS types, array_agg(d.key) AS keys, array_agg(d.lease_until) AS until INTO keyed
     FROM deleted AS d WHERE d.key IS NOT NULL;

@@ -5,23 +5,25 @@ CREATE OR REPLACE FUNCTION {schema}.enqueue_result(
     priority integer DEFAULT 0, region text DEFAULT NULL, max_attempts integer DEFAULT NULL, labels jsonb DEFAULT NULL,
     traceparent text DEFAULT NULL, created_by text DEFAULT NULL, batch_id bigint DEFAULT NULL,
     rollback_payload jsonb DEFAULT NULL, on_live text DEFAULT NULL, debounce interval DEFAULT NULL,
-    debounce_max interval DEFAULT NULL, lock text DEFAULT NULL, sequence text DEFAULT NULL, OUT id bigint, OUT answer text
+    debounce_max interval DEFAULT NULL, lock text DEFAULT NULL, sequence text DEFAULT NULL,
+    after bigint[] DEFAULT NULL, after_if text DEFAULT NULL,
+    OUT id bigint, OUT answer text
 )
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 #variable_conflict use_column
 DECLARE
-    live  text := {schema}.check_on_live(key, batch_id, run_at, on_live, debounce, debounce_max);
+    live  text := {schema}.check_on_live(key, batch_id, run_at, on_live, debounce, debounce_max, after);
     due   timestamptz := CASE WHEN debounce IS NULL THEN coalesce(run_at, now()) ELSE clock_timestamp() + debounce END;
     got   bigint;
 BEGIN
     FOR round IN 1..10 LOOP
         INSERT INTO {schema}.task AS t (type, payload, key, run_at, priority, region, max_attempts, labels,
-                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence)
+                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence, after, after_if)
         VALUES (enqueue_result.type, coalesce(enqueue_result.payload, '{}'), enqueue_result.key, due,
                 coalesce(enqueue_result.priority, 0), enqueue_result.region, enqueue_result.max_attempts, enqueue_result.labels,
                 enqueue_result.traceparent, enqueue_result.created_by, enqueue_result.batch_id, enqueue_result.rollback_payload,
-                enqueue_result.lock, enqueue_result.sequence)
+                enqueue_result.lock, enqueue_result.sequence, enqueue_result.after, enqueue_result.after_if)
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING t.id INTO got;
         IF got IS NOT NULL THEN
@@ -75,13 +77,13 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.enqueue_result(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint,
-    jsonb, text, interval, interval, text, text)
+    jsonb, text, interval, interval, text, text, bigint[], text)
     FROM PUBLIC;
 
 -- Returns what is to become of a live row, keep, replace or again, and raises where the request contradicts itself. Go:
 -- store.EnqueueRequest.Check.
 CREATE OR REPLACE FUNCTION {schema}.check_on_live(
-    key text, batch_id bigint, run_at timestamptz, on_live text, debounce interval, debounce_max interval
+    key text, batch_id bigint, run_at timestamptz, on_live text, debounce interval, debounce_max interval, after bigint[]
 ) RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
 $leasehold$
@@ -103,6 +105,8 @@ BEGIN
         refusal := 'debounce sets the due time: run_at must be left out';
     ELSIF live <> 'keep' AND key IS NULL THEN
         refusal := 'on_live and debounce need a key';
+    ELSIF live <> 'keep' AND cardinality(after) > 0 THEN
+        refusal := 'a row that waits for others replaces and follows none: on_live must be keep';
     ELSIF live <> 'keep' AND batch_id IS NOT NULL THEN
         refusal := 'a row of a batch replaces and follows none: on_live must be keep';
     END IF;
@@ -112,7 +116,7 @@ BEGIN
     RETURN live;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.check_on_live(text, bigint, timestamptz, text, interval, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.check_on_live(text, bigint, timestamptz, text, interval, interval, bigint[]) FROM PUBLIC;
 
 -- Gives the live row of a type and key the values of a new one, and returns its id; NULL where there is none, it was ever
 -- started, or it has a follower, which is later than the row. One that a claim has locked is waited for, and runs by then. The
@@ -143,7 +147,7 @@ BEGIN
             run_at = least(due, t.created_at + debounce_max),
             priority = coalesce(replace_live.priority, 0), region = replace_live.region, max_attempts = replace_live.max_attempts,
             labels = replace_live.labels, traceparent = replace_live.traceparent, created_by = replace_live.created_by, deadline = NULL,
-            lock = replace_live.lock, sequence = replace_live.sequence, held = NULL
+            lock = replace_live.lock, sequence = replace_live.sequence, held = CASE WHEN w.held = 'after' THEN w.held END
         FROM was AS w WHERE t.id = w.id
         RETURNING t.id
     )

@@ -36,13 +36,13 @@ BEGIN
         DELETE FROM {schema}.follow AS f USING unnest(types, keys, until) AS g (type, key, until)
         WHERE f.type = g.type AND f.key = g.key
         RETURNING f.id, f.type, f.key, greatest(f.run_at, g.until) AS run_at, f.created_at, f.priority, f.region, f.payload,
-            f.rollback_payload, f.labels, f.traceparent, f.created_by, f.max_attempts, f.lock, f.sequence
+            f.rollback_payload, f.labels, f.traceparent, f.created_by, f.max_attempts, f.lock, f.sequence, f.awaited
     )
     INSERT INTO {schema}.task (id, type, key, run_at, created_at, priority, region, payload, rollback_payload, labels, traceparent,
-        created_by, max_attempts, lock, sequence, fence)
+        created_by, max_attempts, lock, sequence, awaited, fence)
     OVERRIDING SYSTEM VALUE
     SELECT d.id, d.type, d.key, d.run_at, d.created_at, d.priority, d.region, d.payload, d.rollback_payload, d.labels, d.traceparent,
-        d.created_by, d.max_attempts, d.lock, d.sequence, 1
+        d.created_by, d.max_attempts, d.lock, d.sequence, d.awaited, 1
     FROM due AS d;
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;
@@ -78,6 +78,9 @@ BEGIN
             f.progress AS end_progress, f.checkpoint AS end_checkpoint
     )
     {archive_row};
+    IF f.awaited THEN
+        INSERT INTO {schema}.ended_note (id) VALUES (f.id);
+    END IF;
     RETURN true;
 END
 $leasehold$;

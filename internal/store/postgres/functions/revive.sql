@@ -1,7 +1,7 @@
 -- Moves finished rows back to the live table, to run again ('retry') or to be rolled back ('rollback'), and returns their
 -- ids, sorted. Each is due at the time in its place, and not before every earlier attempt is over. Locked rows are
 -- skipped, and rows whose key another live row has. A run that succeeded at its first try gets its row of the history
--- now; all others got theirs when they were settled. The cause of a rollback is Go's task.Cause; a check compares the two.
+-- now; all others got theirs when they were settled. One that has never started waits anew for those that it names in after. The cause of a rollback is Go's task.Cause; a check compares the two.
 CREATE OR REPLACE FUNCTION {schema}.revive(
     ids bigint[], dues timestamptz[], verb text, fences bigint[] DEFAULT NULL
 ) RETURNS SETOF bigint
@@ -20,7 +20,7 @@ BEGIN
         INSERT INTO {schema}.task (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
             created_at, ever_started, fence, session, policy, deadline, outcome, error, result, message, progress, checkpoint,
-            lease_until, batch_id, round, cause, rollback_payload, lock, sequence)
+            lease_until, batch_id, round, cause, rollback_payload, lock, sequence, after, after_if, held)
         OVERRIDING SYSTEM VALUE
         SELECT h.id, h.type, CASE WHEN h.again THEN 'pending' ELSE 'rollback_pending' END, h.priority, h.region, h.key,
             greatest(h.due, h.lease_until), h.payload, h.labels, h.traceparent,
@@ -32,10 +32,15 @@ BEGIN
             CASE WHEN h.again THEN NULL WHEN h.state = 'rollback_failed' THEN h.cause WHEN h.state = 'cancelled' THEN h.state
                  WHEN h.outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'
                  ELSE coalesce(h.outcome, h.state) END,
-            h.rollback_payload, h.lock, h.sequence
+            h.rollback_payload, h.lock, h.sequence, h.after, h.after_if, {waits_again}
         FROM hit AS h
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING id
+    ), waiting AS (
+        INSERT INTO {schema}.dependent AS d (task_id, total)
+        SELECT h.id, cardinality(h.after) FROM hit AS h
+        WHERE {waits_again} = 'after' AND h.id = ANY (ARRAY(SELECT b.id FROM back AS b))
+        ON CONFLICT (task_id) DO UPDATE SET stage = 'look', place = 0
     ), deleted AS (
         DELETE FROM {schema}.task_archive AS r WHERE r.id = ANY (ARRAY(SELECT b.id FROM back AS b))
     ), remembered AS (

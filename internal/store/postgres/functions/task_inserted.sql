@@ -1,4 +1,4 @@
--- Wakes idle agents, and counts new rows of batches; rows that are revived from the archive (fence > 0) are counted where
+-- Wakes idle agents, counts new rows of batches, and has rows wait that name others (after); rows that are revived from the archive (fence > 0) are counted where
 -- that happens. NOTIFY takes a lock at commit that the whole database shares, so a producer pays for it only while an
 -- agent is idle. It runs with its owner's rights, since producers may not read agent.
 --
@@ -12,13 +12,14 @@ $leasehold$
 DECLARE
     idle    boolean;
     batched boolean;
+    waiting bigint[];
     one     bigint;
     n       bigint;
 BEGIN
-    -- Mostly there is neither an idle agent nor a batch. PERFORM finds that out for a sixth less than SELECT INTO takes.
+    -- Mostly there is neither an idle agent nor a batch nor a row that waits. PERFORM finds that out for a sixth less than SELECT INTO takes.
     PERFORM FROM {schema}.agent AS a WHERE a.idle AND a.present_until OPERATOR(pg_catalog.>) pg_catalog.now()
     UNION ALL
-    SELECT FROM inserted AS i WHERE i.batch_id IS NOT NULL AND i.fence OPERATOR(pg_catalog.=) 0;
+    SELECT FROM inserted AS i WHERE (i.batch_id IS NOT NULL OR i.after IS NOT NULL) AND i.fence OPERATOR(pg_catalog.=) 0;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
@@ -27,6 +28,14 @@ BEGIN
     INTO idle, batched;
     IF idle THEN
         PERFORM pg_catalog.pg_notify({channel_literal}, '');
+    END IF;
+    waiting := ARRAY(SELECT i.id FROM inserted AS i
+        WHERE i.after IS NOT NULL AND pg_catalog.cardinality(i.after) OPERATOR(pg_catalog.>) 0 AND i.fence OPERATOR(pg_catalog.=) 0);
+    IF pg_catalog.cardinality(waiting) OPERATOR(pg_catalog.>) 0 THEN
+        PERFORM {schema}.begin_waiting(waiting);
+        IF idle THEN
+            PERFORM pg_catalog.pg_notify({channel_literal}, 'after');
+        END IF;
     END IF;
     IF batched THEN
         FOR one, n IN

@@ -14,12 +14,12 @@ WITH step AS MATERIALIZED (
 SELECT max(id) FROM step
 
 -- name: expire_rows
--- Removes rows without a batch from a day that has to stay, but failures that block their sequences, or may,, with their history.
+-- Removes rows without a batch from a day that has to stay, but failures that block their sequences, or may, with their history. Those of @keep stay, too.
 WITH step AS MATERIALIZED (
     SELECT a.id FROM {schema}.{table} AS a WHERE a.id > @after AND a.batch_id IS NULL
         AND (a.sequence IS NULL OR NOT EXISTS (SELECT FROM {schema}.sequence_failure AS f
             WHERE f.type = a.type AND f.name = a.sequence AND f.task_id = a.id))
-    ORDER BY a.id LIMIT @limit
+      AND (a.id IN (SELECT unnest(@keep::bigint[]))) IS NOT TRUE ORDER BY a.id LIMIT @limit
     FOR UPDATE SKIP LOCKED
 ), removed AS (
     DELETE FROM {schema}.{table} WHERE id = ANY (ARRAY(SELECT id FROM step))

@@ -49,6 +49,13 @@ SELECT id FROM b WHERE id IS NOT NULL
 -- Whether a day has failures that block their sequences, or may.
 SELECT EXISTS (SELECT FROM {schema}.sequence_failure AS f JOIN {schema}.{table} AS a ON a.id = f.task_id)
 
+-- name: day_named
+-- Rows of a day that waiting rows name. Each is looked up: there may be many days, and few rows that wait.
+SELECT DISTINCT a.id FROM {schema}.dependent AS d
+CROSS JOIN LATERAL (SELECT t.after FROM {schema}.task AS t WHERE t.id = d.task_id AND t.held = 'after' LIMIT 1) AS t
+CROSS JOIN LATERAL unnest(t.after) AS u (id)
+CROSS JOIN LATERAL (SELECT r.id FROM {schema}.{table} AS r WHERE r.id = u.id LIMIT 1) AS a
+
 -- name: lock_ended
 -- A transaction that reopens a batch locks its row, too. So either that comes first, and the day stays; or it comes
 -- later, and sees that rows of the batch are past their retention, removed or not.

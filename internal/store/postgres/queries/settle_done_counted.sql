@@ -1,5 +1,5 @@
--- Settles as settle_done.sql does, rows of batches, with a key and with a lock included: it counts the first, notes that the locks are
--- free, and inserts the followers of the second once all rows are deleted.
+-- Settles as settle_done.sql does, rows of batches, with a key, with a lock and such that others wait for included: it counts the first,
+-- notes that the locks are free and which rows have ended, and inserts the followers of the second once all rows are deleted.
 WITH bound AS MATERIALIZED (
     SELECT set_config('lock_timeout', '40ms', true) IS NOT NULL AS set
 ), deleted AS (
@@ -16,6 +16,8 @@ WITH bound AS MATERIALIZED (
     FROM deleted WHERE key IS NOT NULL
 ), noted AS (
     INSERT INTO {schema}.lock_note (name) SELECT lock FROM deleted WHERE lock IS NOT NULL
+), ended AS (
+    INSERT INTO {schema}.ended_note (id) SELECT id FROM deleted WHERE awaited
 ), leaving AS (
     {done_row}
 )

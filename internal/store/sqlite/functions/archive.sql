@@ -1,8 +1,7 @@
 -- For the other functions, not for applications.
 --
--- INSERT INTO archive (id, state, …) moves a live task to the archive, with the state and the other columns given, and makes a task
--- of its follower. The result
--- stays where new_result is 0, a requested cancellation where cancel_requested_at is NULL. after_lease: something may be at
+-- INSERT INTO archive (id, state, …) moves a live task to the archive, with the state and the other columns given, makes a task
+-- of its follower, and notes that it has ended if others wait for that. The result stays where new_result is 0, a requested cancellation where cancel_requested_at is NULL. after_lease: something may be at
 -- work until the lease's end, so that is kept. drops_documents: they are too large to be copied. Agents settle with the same statement; there, the rows of a call are deleted
 -- together.
 CREATE VIEW archive AS
@@ -16,6 +15,9 @@ BEGIN
     FROM task WHERE task.id = NEW.id;
     -- Of one that waited for its lock, no other has waited.
     INSERT INTO lock_note (name) SELECT lock FROM task WHERE id = NEW.id AND lock IS NOT NULL AND held IS NULL;
+    INSERT INTO ended_note (id) SELECT id FROM task WHERE id = NEW.id AND awaited;
+    DELETE FROM dependency WHERE task_id = (SELECT id FROM task WHERE id = NEW.id AND held = 'after');
+    DELETE FROM dependent WHERE task_id = (SELECT id FROM task WHERE id = NEW.id AND held = 'after');
     DELETE FROM task WHERE id = NEW.id;
     INSERT INTO insert_follower (type, key, until)
     SELECT type, key, lease_until FROM task_archive WHERE id = NEW.id AND key IS NOT NULL;

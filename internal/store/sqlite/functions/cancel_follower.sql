@@ -13,5 +13,6 @@ BEGIN
         strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by, rollback_payload, lock,
         sequence
     FROM follow WHERE id = NEW.id;
+    INSERT INTO ended_note (id) SELECT id FROM follow WHERE id = NEW.id AND awaited;
     DELETE FROM follow WHERE id = NEW.id;
 END;

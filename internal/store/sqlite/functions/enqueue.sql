@@ -7,7 +7,7 @@
 -- store.EnqueueRequest.
 CREATE VIEW enqueue AS
     SELECT id, type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, batch_id,
-           rollback_payload, NULL AS on_live, NULL AS debounce_s, NULL AS debounce_max_s, lock, sequence
+           rollback_payload, NULL AS on_live, NULL AS debounce_s, NULL AS debounce_max_s, lock, sequence, after, after_if
     FROM task;
 
 CREATE VIEW enqueue_result AS SELECT task_id AS id, answer FROM enqueued;
@@ -29,6 +29,9 @@ BEGIN
     SELECT RAISE(ABORT, 'a row of a batch replaces and follows none: on_live must be keep')
     WHERE NEW.batch_id IS NOT NULL AND (NEW.debounce_s IS NOT NULL OR NEW.on_live <> 'keep');
 
+    SELECT RAISE(ABORT, 'a row that waits for others replaces and follows none: on_live must be keep')
+    WHERE NEW.after <> '[]' AND (NEW.debounce_s IS NOT NULL OR NEW.on_live <> 'keep');
+
     -- What is to be done. A live task that was ever started is not changed, nor one with a follower, which is later than the task.
     UPDATE enqueued SET (task_id, answer) = (
         SELECT live.id, CASE
@@ -41,10 +44,10 @@ BEGIN
     WHERE NEW.on_live IS NOT NULL OR NEW.debounce_s IS NOT NULL;
 
     INSERT INTO task (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, batch_id,
-                      rollback_payload, lock, sequence)
+                      rollback_payload, lock, sequence, after, after_if)
     VALUES (NEW.type, ifnull(NEW.payload, '{}'), ifnull(NEW.run_at, {seconds_from_now of=NEW.debounce_s}),
             ifnull(NEW.priority, 0), NEW.key, NEW.region, NEW.max_attempts, NEW.labels, NEW.traceparent, NEW.created_by,
-            NEW.batch_id, NEW.rollback_payload, NEW.lock, NEW.sequence)
+            NEW.batch_id, NEW.rollback_payload, NEW.lock, NEW.sequence, NEW.after, NEW.after_if)
     ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING;
 
     INSERT INTO meet_live (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,

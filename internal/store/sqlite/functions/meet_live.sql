@@ -23,7 +23,7 @@ BEGIN
     SELECT type, sequence FROM task WHERE id = (SELECT task_id FROM enqueued WHERE answer = 'replaced') AND sequence IS NOT NULL;
     UPDATE task SET payload = NEW.payload, rollback_payload = NEW.rollback_payload, priority = NEW.priority, region = NEW.region,
         max_attempts = NEW.max_attempts, labels = NEW.labels, traceparent = NEW.traceparent, created_by = NEW.created_by,
-        deadline = NULL, lock = NEW.lock, sequence = NEW.sequence, held = NULL,
+        deadline = NULL, lock = NEW.lock, sequence = NEW.sequence, held = iif(held = 'after', held, NULL),
         run_at = iif(NEW.debounce_max_s IS NULL, NEW.run_at, min(NEW.run_at, {seconds_later of=created_at by=NEW.debounce_max_s}))
     WHERE id = (SELECT task_id FROM enqueued WHERE answer = 'replaced');
 

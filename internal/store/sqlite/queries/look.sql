@@ -69,6 +69,11 @@ SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (W
     count(*) FILTER (WHERE state = 'rollback_pending')
 FROM task INDEXED BY task_turns WHERE held = 'sequence' GROUP BY type;
 
+-- name: count_after
+-- Rows that wait for others are not due either.
+SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
+FROM task INDEXED BY task_after WHERE held = 'after' GROUP BY type;
+
 -- name: count_running
 SELECT type, min(run_at), count(*) FILTER (WHERE state = 'running'), count(*) FILTER (WHERE state = 'rollback_running')
 FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running') GROUP BY type;

@@ -1,4 +1,4 @@
--- Retention. A task of an open batch stays, one whose failure blocks its sequence, or may, and so does a batch of which a task is left.
+-- Retention. A task of an open batch stays, one whose failure blocks its sequence, or may, one that waiting tasks name, and a batch of which a task is left.
 
 -- name: delete_sessions
 -- One that holds something may be alive, whatever the clock says: the reaper must know its presence.
@@ -11,6 +11,7 @@ SELECT id, finished_at FROM task_archive INDEXED BY task_archive_finished
 WHERE finished_at < @before AND finished_at >= @from
     AND (batch_id IS NULL OR NOT EXISTS (SELECT 1 FROM batch WHERE id = batch_id AND ended_at IS NULL))
     AND (sequence IS NULL OR NOT EXISTS (SELECT 1 FROM sequence_failure WHERE task_id = task_archive.id))
+    AND NOT EXISTS (SELECT 1 FROM dependency WHERE on_id = task_archive.id)
 ORDER BY finished_at LIMIT @limit;
 
 -- name: count_removed

@@ -1,0 +1,50 @@
+package ops
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// After returns what a task waits for, or has waited for, and how that has ended so far: at most so many tasks, and how many more there
+// are; "" for nothing.
+func After(i *store.TaskInfo, most int) string {
+	if i.Related == nil || i.Related.AfterTotal == 0 {
+		return ""
+	}
+	text := neighbours(i.Related.After, i.Related.AfterTotal, most)
+	if i.Related.AfterIf == store.AfterIfAny {
+		text += ", however they end"
+	}
+	if i.Held == task.HoldAfter {
+		text += " (waits for them)"
+	}
+	return text
+}
+
+// WaitedForBy returns which tasks wait for one; "" for none.
+func WaitedForBy(i *store.TaskInfo, most int) string {
+	if i.Related == nil || i.Related.WaitingTotal == 0 {
+		return ""
+	}
+	return neighbours(i.Related.Waiting, i.Related.WaitingTotal, most)
+}
+
+// neighbours lists tasks with their states.
+func neighbours(list []store.Neighbour, total, most int) string {
+	var parts []string
+	for _, n := range list[:min(len(list), most)] {
+		how := string(n.State)
+		if n.Type == "" {
+			how = "past its retention"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", n.ID, how))
+	}
+	text := strings.Join(parts, ", ")
+	if more := total - len(parts); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,57 @@
+package poll_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest/model"
+)
+
+// behind has a row wait for others.
+func behind(ids ...task.ID) func(*store.EnqueueRequest) {
+	return func(r *store.EnqueueRequest) { r.After = ids }
+}
+
+// Rows run one after another, without a poll in between, and nothing is unhealthy about those that wait.
+func TestRowsRunAfterOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone, func(r *rig) { r.deeds.do = takes(10 * time.Second) })
+		after(time.Second)
+		first := r.insert(1)
+		second := r.insert(2, behind(first...))
+		third := r.insert(1, behind(second...))
+		after(5 * time.Second)
+		require.Equal(t, 1, r.deeds.now("a"))
+		require.NoError(t, r.engine.Health())
+		after(26 * time.Second)
+		r.all(first, task.StateSucceeded, 1)
+		r.all(second, task.StateSucceeded, 1)
+		r.all(third, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
+
+// A step that fails is repeated.
+func TestStepsOfRowsThatWaitGoOn(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone)
+		failures := 3
+		r.wire.setHook(func(op string) fault {
+			if op == "unblock" && failures > 0 {
+				failures--
+				return []fault{lostReply, lostCall, lostCall}[failures]
+			}
+			return none
+		})
+		first := r.insert(1)
+		second := r.insert(4, behind(first...))
+		after(10 * time.Second)
+		r.all(second, task.StateSucceeded, 1)
+		require.Zero(t, failures)
+		r.drain()
+	})
+}

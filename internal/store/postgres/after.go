@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Unblock makes one step of the work on rows that wait for others.
+func (s *Store) Unblock(ctx context.Context, most int) (u store.Unblocked, err error) {
+	err = s.do(ctx, "unblock", func(ctx context.Context, conn *pgx.Conn) error {
+		u = store.Unblocked{}
+		some := false
+		if err := queryRow(ctx, conn, s.sql.Blocked).Scan(&some, &u.Waiting); err != nil || !some {
+			return err
+		}
+		return s.change(ctx, conn, func(on querier) error {
+			return scanOne(ctx, on, []any{&u.Freed, &u.Cancelled, &u.Worked, &u.Missed, &u.Waiting}, s.sql.Unblock, arg("most", int64(most)))
+		})
+	})
+	if err == nil && u.Freed > 0 {
+		s.lowWater.rose()
+	}
+	return u, err
+}
+
+// related reads what a task waits for, and what waits for it; nil: nothing.
+func (s *Store) related(ctx context.Context, conn *pgx.Conn, id task.ID) (*store.Related, error) {
+	var r store.Related
+	err := queryRow(ctx, conn, s.sql.Related, arg("id", int64(id))).Scan(&r.AfterTotal, &r.AfterIf, (*int64)(&r.CancelledFor), &r.WaitingTotal)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && r.None() {
+		return nil, nil //nolint:nilnil // as most tasks
+	}
+	if err != nil {
+		return nil, err
+	}
+	var n store.Neighbour
+	waits := false
+	err = forEach(ctx, conn, []any{&waits, (*int64)(&n.ID), &n.Type, (*string)(&n.State)}, func() error {
+		r.Add(waits, n)
+		return nil
+	}, s.sql.Neighbours, arg("id", int64(id)), arg("most", int64(store.MostNeighbours)))
+	return &r, err
+}

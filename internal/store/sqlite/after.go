@@ -1,0 +1,207 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// noteEnds notes which of the rows end that others wait for. They are in the hot table still.
+func (t *tx) noteEnds(ids []task.ID) error {
+	some := false
+	if err := t.row([]any{&some}, t.sql.AnyDependent); err != nil || !some {
+		return err
+	}
+	_, err := t.exec(t.sql.NoteEnds, arg("ids", jsonList(ids)))
+	return err
+}
+
+// Unblock makes one step of the work on rows that wait for others.
+func (s *Store) Unblock(ctx context.Context, most int) (u store.Unblocked, err error) {
+	some := false
+	err = s.view(ctx, "look for rows that wait for others", func(t *snapshot) error {
+		u = store.Unblocked{}
+		return t.row([]any{&some, &u.Waiting}, t.sql.Blocked)
+	})
+	if err != nil || !some {
+		return u, err
+	}
+	err = s.change(ctx, "unblock", func(t *tx) error {
+		u = store.Unblocked{}
+		if err := t.countEnds(most, &u); err != nil {
+			return err
+		}
+		if err := t.decideDependents(most, &u); err != nil {
+			return err
+		}
+		return t.row([]any{&u.Waiting}, t.sql.AnyDependent)
+	})
+	return u, err
+}
+
+// countEnds counts down for rows that have ended. One that is live again is waited for as before.
+func (t *tx) countEnds(most int, u *store.Unblocked) error {
+	type note struct {
+		number int64
+		id     task.ID
+		live   bool
+	}
+	var notes []note
+	err := t.query(func(r *sql.Rows) error {
+		var n note
+		err := r.Scan(&n.number, &n.id, &n.live)
+		notes = append(notes, n)
+		return err
+	}, t.sql.EndedNotes, arg("limit", most))
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		if n.live {
+			if _, err := t.exec(t.sql.Await, arg("ids", jsonList([]task.ID{n.id}))); err != nil {
+				return err
+			}
+		} else {
+			var waiting []task.ID
+			if err := t.query(scanIDs(&waiting), t.sql.WaitingFor, arg("id", int64(n.id)), arg("limit", most)); err != nil {
+				return err
+			}
+			if len(waiting) > 0 {
+				ids := arg("ids", jsonList(waiting))
+				if _, err := t.exec(t.sql.SetEnded, arg("id", int64(n.id)), ids); err != nil {
+					return err
+				}
+				if _, err := t.exec(t.sql.CountDown, ids); err != nil {
+					return err
+				}
+			}
+			u.Worked += len(waiting)
+			if len(waiting) == most { // there may be more
+				return nil
+			}
+			most -= len(waiting)
+		}
+		if _, err := t.exec(t.sql.DeleteEndedNote, arg("number", n.number)); err != nil {
+			return err
+		}
+		u.Worked++
+	}
+	return nil
+}
+
+// decideDependents frees rows whose predecessors have all ended, cancels them, or has them wait for what is live again.
+func (t *tx) decideDependents(most int, u *store.Unblocked) error {
+	var ready []task.ID
+	room := most
+	err := t.query(func(r *sql.Rows) error {
+		var id task.ID
+		var n int
+		if err := r.Scan(&id, &n); err != nil || room <= 0 {
+			return err
+		}
+		ready, room = append(ready, id), room-n
+		return nil
+	}, t.sql.Ready, arg("limit", most))
+	if err != nil {
+		return err
+	}
+	for _, id := range ready {
+		if err := t.decideDependent(id, u); err != nil {
+			return err
+		}
+	}
+	u.Worked += len(ready)
+	if u.Freed == 0 {
+		return nil
+	}
+	_, err = t.exec(t.sql.WakeForDue)
+	return err
+}
+
+func (t *tx) decideDependent(id task.ID, u *store.Unblocked) error {
+	of := arg("id", int64(id))
+	var live []task.ID
+	if err := t.query(scanIDs(&live), t.sql.LiveAgain, of); err != nil {
+		return err
+	}
+	if len(live) > 0 {
+		ids := arg("ids", jsonList(live))
+		_, err := t.exec(t.sql.WaitAgain, of, ids)
+		_, failed := t.exec(t.sql.Await, ids)
+		_, followers := t.exec(t.sql.AwaitFollowers, ids)
+		_, counted := t.exec(t.sql.Unfinish, of, arg("n", len(live)))
+		return errors.Join(err, failed, followers, counted)
+	}
+	var bad task.ID
+	var state task.State
+	err := t.row([]any{&bad, &state}, t.sql.BadPredecessor, of)
+	switch {
+	case err == nil:
+		u.Cancelled++
+		_, err := t.exec(t.sql.CancelDependent, of)
+		_, said := t.exec(t.sql.SayWhy, of, arg("error", store.WhyCancelled(bad, state)), arg("cause", int64(bad)))
+		return errors.Join(err, said)
+	case !errors.Is(err, sql.ErrNoRows):
+		return err
+	}
+	u.Freed++
+	_, err = t.exec(t.sql.FreeDependent, of, arg("now", stamp(t.now)))
+	_, forgot := t.exec(t.sql.ForgetDependency, of)
+	_, done := t.exec(t.sql.ForgetDependent, of)
+	return errors.Join(err, forgot, done)
+}
+
+// related reads what a task waits for, and what waits for it; nil: nothing.
+func (t *snapshot) related(id task.ID) (*store.Related, error) {
+	var r store.Related
+	named, of := "", arg("id", int64(id))
+	err := t.row([]any{textOf[string]{&named}, textOf[string]{&r.AfterIf}, numberOf[task.ID]{&r.CancelledFor}}, t.sql.Related, of)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	var after, waiting []task.ID
+	if named != "" {
+		if err := json.Unmarshal([]byte(named), &after); err != nil {
+			return nil, fmt.Errorf("read what task %d waits for: %w", id, err)
+		}
+		r.AfterIf = cmp.Or(r.AfterIf, store.AfterIfSucceeded)
+	}
+	slices.Sort(after)
+	after = slices.Compact(after)
+	r.AfterTotal = len(after)
+	if err := t.row([]any{&r.WaitingTotal}, t.sql.WaitingTotal, of); err != nil || r.None() {
+		return nil, err
+	}
+	if err := t.query(scanIDs(&waiting), t.sql.WaitingFor, of, arg("limit", store.MostNeighbours)); err != nil {
+		return nil, err
+	}
+	if r.After, err = t.neighbours(after[:min(len(after), store.MostNeighbours)]); err != nil {
+		return nil, err
+	}
+	r.Waiting, err = t.neighbours(waiting)
+	return &r, err
+}
+
+// neighbours reads what tasks are.
+func (t *snapshot) neighbours(ids []task.ID) (list []store.Neighbour, err error) {
+	found := map[task.ID]store.Neighbour{}
+	err = t.query(func(rows *sql.Rows) error {
+		var n store.Neighbour
+		err := rows.Scan(&n.ID, &n.Type, &n.State)
+		found[n.ID] = n
+		return err
+	}, t.sql.Neighbours, arg("ids", jsonList(ids)))
+	for _, id := range ids {
+		n := found[id]
+		n.ID = id
+		list = append(list, n)
+	}
+	return list, err
+}
