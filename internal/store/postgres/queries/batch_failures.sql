@@ -13,7 +13,7 @@ SELECT f.id, left(CASE WHEN f.was_rolled_back THEN h.error ELSE f.error END, 102
      ORDER BY t.id DESC LIMIT 10000)
     UNION ALL
     (SELECT t.id, t.error, true FROM {schema}.task AS t
-     WHERE t.state = 'rollback_pending' AND t.held IS NOT NULL AND t.batch_id + 0 = @id AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
+     WHERE t.state = 'rollback_pending' AND t.held = 'lock' AND t.batch_id + 0 = @id AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
      ORDER BY t.id DESC LIMIT 10000)
     UNION ALL
     (SELECT t.id, t.error, true FROM {schema}.task AS t
