@@ -60,9 +60,9 @@ func (r *afterRig) unblocked(freed, cancelled int) {
 
 func (r *afterRig) stepped(most, freed, cancelled int) {
 	r.t.Helper()
-	u := unblockAll(r.t, r.ctx, r, most)
+	u := unblockAll(r.ctx, r.t, r, most)
 	require.Equal(r.t, []int{freed, cancelled}, []int{u.Freed, u.Cancelled}, "rows that were freed, and cancelled")
-	require.Zero(r.t, unblockAll(r.t, r.ctx, r, most).Worked, "a repeat does nothing")
+	require.Zero(r.t, unblockAll(r.ctx, r.t, r, most).Worked, "a repeat does nothing")
 }
 
 // waiting asserts which of some rows wait for others.
@@ -120,7 +120,7 @@ func afterFailed(t testing.TB, h Harness) {
 	first := r.insert(1)[0]
 	second := r.after(first)
 	third := r.after(second)
-	any := r.Insert(t, store.EnqueueRequest{Type: kind, After: []task.ID{second}, AfterIf: store.AfterIfAny})[0]
+	either := r.Insert(t, store.EnqueueRequest{Type: kind, After: []task.ID{second}, AfterIf: store.AfterIfAny})[0]
 	r.unblocked(0, 0)
 	r.settled(fails(r.run(5)[0]))
 	r.unblocked(1, 2)
@@ -131,7 +131,7 @@ func afterFailed(t testing.TB, h Harness) {
 		require.Equal(t, task.Cancelled, got.Outcome)
 		require.Empty(t, got.CancelRequestedBy)
 	}
-	require.Equal(t, []task.ID{any}, ids(r.run(5)))
+	require.Equal(t, []task.ID{either}, ids(r.run(5)))
 }
 
 func afterAny(t testing.TB, h Harness) {
@@ -153,7 +153,7 @@ func afterEnds(t testing.TB, h Harness) {
 	for _, c := range r.endings() {
 		id := r.rowIn(store.EnqueueRequest{Type: kind}, c.from, true)
 		want := r.after(id)
-		any := r.Insert(t, store.EnqueueRequest{Type: kind, After: []task.ID{id}, AfterIf: store.AfterIfAny})[0]
+		either := r.Insert(t, store.EnqueueRequest{Type: kind, After: []task.ID{id}, AfterIf: store.AfterIfAny})[0]
 		r.unblocked(0, 0)
 		c.end(id)
 		require.Equal(t, c.to, r.state(id), c.how)
@@ -164,7 +164,7 @@ func afterEnds(t testing.TB, h Harness) {
 			r.unblocked(1, 1)
 			require.Equal(t, store.WhyCancelled(id, c.to), r.get(want).Error)
 		}
-		require.Equal(t, task.StatePending, r.state(any), c.how)
+		require.Equal(t, task.StatePending, r.state(either), c.how)
 		for _, left := range r.run(5) {
 			r.settled(finish(left))
 		}
@@ -553,7 +553,7 @@ func afterCrash(t testing.TB, h Harness) {
 			if hit() {
 				require.ErrorIs(t, err, errCrash, point)
 			}
-			unblockAll(t, r.ctx, r, 1000)
+			unblockAll(r.ctx, t, r, 1000)
 		}
 		got := r.run(5)
 		require.Equal(t, []task.ID{id}, ids(got), point)
@@ -574,7 +574,7 @@ func afterKept(t testing.TB, h Harness) {
 	release()
 	release = r.LockRow(t, id)
 	r.settled(finish(r.run(5)[0]))
-	u := unblockAll(t, r.ctx, r, 1000)
+	u := unblockAll(r.ctx, t, r, 1000)
 	release()
 	if u.Freed == 0 {
 		r.unblocked(1, 0)

@@ -51,8 +51,8 @@ func (m *machine) insert(t *rapid.T) {
 	m.begin()
 	for range rapid.IntRange(1, 4).Draw(t, "rows") {
 		r := request(t)
-		real, ideal := m.after(t, r)
-		m.added(pair[task.ID]{real: m.real.Insert(m.t, real)[0], ideal: m.ideal.Insert(m.t, ideal)[0]})
+		asked, ideal := m.after(t, r)
+		m.added(pair[task.ID]{real: m.real.Insert(m.t, asked)[0], ideal: m.ideal.Insert(m.t, ideal)[0]})
 		m.pass(tick)
 	}
 }
@@ -72,13 +72,13 @@ func (m *machine) enqueue(t *rapid.T) {
 	if r.Key != "" {
 		onLive(t, &r)
 	}
-	real, ideal := r, r
+	asked, ideal := r, r
 	if r.Live() == store.OnLiveKeep {
-		real, ideal = m.after(t, r)
+		asked, ideal = m.after(t, r)
 	}
 	want, wantAnswer, err := m.ideal.Enqueue(ctx, ideal)
 	require.NoError(m.t, err)
-	got, answer, err := m.real.Enqueue(ctx, real)
+	got, answer, err := m.real.Enqueue(ctx, asked)
 	require.NoError(m.t, err)
 	require.Equal(m.t, wantAnswer, answer, "what became of the row")
 	if place(m.tasks, onIdeal, want) < 0 { // a new row, or a new follower

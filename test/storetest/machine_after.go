@@ -19,7 +19,7 @@ type unblocker interface {
 }
 
 // unblockAll makes steps of that size until there is nothing left to do, and returns what they did together.
-func unblockAll(t require.TestingT, ctx context.Context, s unblocker, most int) (all store.Unblocked) {
+func unblockAll(ctx context.Context, t require.TestingT, s unblocker, most int) (all store.Unblocked) {
 	for range 10_000 {
 		u, err := s.Unblock(ctx, most)
 		require.NoError(t, err)
@@ -34,28 +34,28 @@ func unblockAll(t require.TestingT, ctx context.Context, s unblocker, most int) 
 }
 
 // after draws which tasks of a history a new one waits for: the request to the store, and the one to the model.
-func (m *machine) after(t *rapid.T, r store.EnqueueRequest) (real, ideal store.EnqueueRequest) {
-	real, ideal = r, r
+func (m *machine) after(t *rapid.T, r store.EnqueueRequest) (got, ideal store.EnqueueRequest) {
+	got, ideal = r, r
 	if len(m.tasks) == 0 || !rapid.Bool().Draw(t, "waits") {
-		return real, ideal
+		return got, ideal
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "after") {
 		p := m.tasks[rapid.IntRange(max(0, len(m.tasks)-6), len(m.tasks)-1).Draw(t, "task")]
 		if _, err := m.ideal.Get(t.Context(), p.ideal); err == nil { // it is not past its retention
-			real.After, ideal.After = append(real.After, p.real), append(ideal.After, p.ideal)
+			got.After, ideal.After = append(got.After, p.real), append(ideal.After, p.ideal)
 		}
 	}
-	if len(real.After) > 0 && rapid.Bool().Draw(t, "any") {
-		real.AfterIf, ideal.AfterIf = store.AfterIfAny, store.AfterIfAny
+	if len(got.After) > 0 && rapid.Bool().Draw(t, "any") {
+		got.AfterIf, ideal.AfterIf = store.AfterIfAny, store.AfterIfAny
 	}
-	return real, ideal
+	return got, ideal
 }
 
 // unblock has rows that wait for others freed or cancelled.
 func (m *machine) unblock(t *rapid.T) {
 	ctx := m.begin()
-	want := unblockAll(m.t, ctx, m.ideal, 1000)
-	got := unblockAll(m.t, ctx, m.real, rapid.SampledFrom([]int{1, 2, 1000}).Draw(t, "rows of a step"))
+	want := unblockAll(ctx, m.t, m.ideal, 1000)
+	got := unblockAll(ctx, m.t, m.real, rapid.SampledFrom([]int{1, 2, 1000}).Draw(t, "rows of a step"))
 	require.Equal(m.t, want.Freed, got.Freed, "rows that were freed")
 	require.Equal(m.t, want.Cancelled, got.Cancelled, "rows that were cancelled")
 	require.Equal(m.t, want.Missed, got.Missed, "whether some are left")
