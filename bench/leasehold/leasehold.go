@@ -45,6 +45,9 @@ func (Contender) Setup(ctx context.Context, j work.Job) (err error) {
 	if j.Locks > 0 {
 		return p.insertLocked(ctx, j)
 	}
+	if j.Tenants > 0 {
+		return p.insertTenants(ctx, j)
+	}
 	return p.insert(ctx, j.Rows, j.Batch)
 }
 

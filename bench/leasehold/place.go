@@ -33,6 +33,8 @@ type place interface {
 	insertTypes(ctx context.Context, j work.Job) error
 	// insertLocked inserts rows of which some have locks, or sequences.
 	insertLocked(ctx context.Context, j work.Job) error
+	// insertTenants inserts rows of many tenants.
+	insertTenants(ctx context.Context, j work.Job) error
 	// left reports whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
 	// end closes all.
@@ -124,6 +126,16 @@ func (p *server) insertLocked(ctx context.Context, j work.Job) error {
 	return err
 }
 
+func (p *server) insertTenants(ctx context.Context, j work.Job) error {
+	const rows = `INSERT INTO leasehold.task (type, payload, tenant)
+		SELECT $1, $2::jsonb, 'tenant-' || n % $4::integer FROM generate_series(1, $3::integer) AS n`
+	if _, err := p.look.Exec(ctx, rows, work.TaskType, work.Payload, j.Rows, j.Tenants); err != nil {
+		return err
+	}
+	_, err := p.look.Exec(ctx, `VACUUM ANALYZE leasehold.task`)
+	return err
+}
+
 func (p *server) left(ctx context.Context, above int) (left bool, err error) {
 	err = p.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM leasehold.task WHERE id > $1)`, above).Scan(&left)
 	return left, err
@@ -168,6 +180,10 @@ func (f *file) insertTypes(context.Context, work.Job) error {
 
 func (f *file) insertLocked(context.Context, work.Job) error {
 	return errors.New("locks are not measured on files")
+}
+
+func (f *file) insertTenants(context.Context, work.Job) error {
+	return errors.New("tenants are not measured on files")
 }
 
 func (f *file) left(ctx context.Context, above int) (bool, error) {

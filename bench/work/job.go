@@ -102,6 +102,8 @@ type Job struct {
 	// Sequences: they are no locks, but sequences.
 	Sequences bool `json:"sequences,omitempty"`
 	Waiting   int  `json:"waiting,omitempty"`
+	// Tenants is how many tenants the rows are of, evenly; 0: of none.
+	Tenants int `json:"tenants,omitempty"`
 	// NoNotify has the engine poll: for a pooler in between.
 	NoNotify bool `json:"no_notify,omitempty"`
 	// Poll is how often the engine looks where nothing wakes it, in nanoseconds; 0: its default.

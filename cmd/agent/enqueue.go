@@ -34,6 +34,7 @@ type enqueueCmd struct {
 	RollbackPayload *string `help:"Payload of its rollback; format as for --payload." placeholder:"JSON"`
 	Lock            string  `help:"Lock; tasks with the same lock never run at the same time." placeholder:"NAME"`
 	Sequence        string  `help:"Sequence; tasks of the type with the same sequence run one after another." placeholder:"NAME"`
+	Tenant          string  `help:"Tenant; the tenants of a type take turns." placeholder:"NAME"`
 
 	After   []taskID `help:"Id of a task that has to end before; may be repeated." placeholder:"ID"`
 	AfterIf string   `help:"How those have to end: succeeded (else the task is cancelled), or any. Default: succeeded." placeholder:"HOW" enum:",succeeded,any" default:""`
@@ -55,6 +56,7 @@ func (enqueueCmd) Help() string {
     leasehold enqueue account.rebuild --payload '{"account": 7}' --lock account-7
     leasehold enqueue account.book --payload '{"account": 7, "cents": 250}' --sequence account-7
     leasehold enqueue account.report --after 4211 --after 4212
+    leasehold enqueue invoice.send --payload '{"invoice": 7}' --tenant acme
     leasehold enqueue service.move --batch 17 --payload '{"to": "b"}' --rollback-payload '{"to": "a"}'
     generate | leasehold enqueue report --payload - --label tenant=acme -o json`
 }
@@ -126,7 +128,7 @@ func (a *app) printEnqueued(id task.ID, answer store.Enqueued) error {
 func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
 	r := store.EnqueueRequest{
 		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
-		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), Lock: c.Lock, Sequence: c.Sequence, OnLive: store.OnLive(c.OnLive),
+		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), Lock: c.Lock, Sequence: c.Sequence, Tenant: c.Tenant, OnLive: store.OnLive(c.OnLive),
 		Debounce: time.Duration(c.Debounce), DebounceMax: time.Duration(c.DebounceMax), AfterIf: c.AfterIf,
 	}
 	for _, id := range c.After {

@@ -102,6 +102,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("sequence", ops.Sequence(i, most))
 	line("after", ops.After(i, mostShown))
 	line("waited for by", ops.WaitedForBy(i, mostShown))
+	line("tenant", ops.OneLine(i.Tenant, most))
 	line("batch", i.Batch)
 	line("priority", i.Priority)
 	line("attempt", ops.Attempts(i))

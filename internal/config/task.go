@@ -19,9 +19,9 @@ func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
 		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "rate", "burst", "deadline"},
-		blocks: []string{"retry", "sequence", "check", "webhook", "command", "rollback"},
+		blocks: []string{"retry", "sequence", "check", "webhook", "command", "rollback", "tenant"},
 		later: []string{
-			"tenant", "on_failed", "redact", "spill_after",
+			"on_failed", "redact", "spill_after",
 		},
 		called: calledInTask(),
 	}
@@ -62,6 +62,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 		t.Workers = b.num("workers", 1, 1, maxWorkers)
 	}
 	b.rate(t)
+	t.Weights = b.tenant()
 	if d, ok := b.maybeLength("deadline", -1, minTimeout, task.MaxDuration); ok {
 		t.Policy.Deadline = max(d, 0)
 	}

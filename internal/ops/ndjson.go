@@ -187,7 +187,7 @@ const maxShown = 60
 // columns are the members that a line may have.
 var columns = [...]string{ //nolint:gochecknoglobals // a constant table
 	"type", "payload", "run_at", "priority", "key", "region", "labels", "rollback_payload", "max_attempts", "traceparent",
-	"lock", "sequence", "after", "after_if",
+	"lock", "sequence", "after", "after_if", "tenant",
 }
 
 // member reads the value of one member.
@@ -232,6 +232,8 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 		return wants(&r.Lock, text)
 	case "sequence":
 		return wants(&r.Sequence, text)
+	case "tenant":
+		return wants(&r.Tenant, text)
 	}
 	return nil
 }

@@ -282,7 +282,7 @@ func (s *slots) open(room func(*lane, task.Phase) int) []store.Want {
 // want returns the want for n rows of a source. A rollback gets no deadline.
 func (l *lane) want(src *source, n int) store.Want {
 	p := &l.typ.Policy
-	w := store.Want{Type: src.name, Phase: src.phase, N: n, Window: p.Window(src.phase), Policy: l.policy}
+	w := store.Want{Type: src.name, Phase: src.phase, N: n, Window: p.Window(src.phase), Policy: l.policy, Weights: l.typ.Weights}
 	if src.phase == task.Run {
 		w.Deadline = p.Deadline
 	}

@@ -34,4 +34,6 @@ type Want struct {
 	Window   time.Duration
 	Policy   task.PolicyHash
 	Deadline time.Duration // from due to done; set on a row at its first claim; 0: none
+	// Weights are how many rows in a row a tenant may take in its turn, 1 where it is not named. nil: the type declares nothing of tenants.
+	Weights map[string]int
 }

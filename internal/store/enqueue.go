@@ -28,7 +28,7 @@ func (r *EnqueueRequest) Check() error {
 	}
 	for what, s := range map[string]string{
 		"type": r.Type, "key": r.Key, "region": r.Region, "traceparent": r.Traceparent, "created_by": r.CreatedBy,
-		"lock": r.Lock, "sequence": r.Sequence,
+		"lock": r.Lock, "sequence": r.Sequence, "tenant": r.Tenant,
 	} {
 		if !Storable(s) {
 			return wrong("%s %q: text must be UTF-8 without NUL", what, s)
@@ -148,4 +148,5 @@ type EnqueueRequest struct {
 	// where one does not succeed.
 	After   []task.ID
 	AfterIf string
+	Tenant  string // rows of a type take turns by it; "": none
 }

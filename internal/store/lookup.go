@@ -45,8 +45,9 @@ type TaskInfo struct {
 	Batch             task.BatchID    `json:"batch,omitempty"`
 	Lock              string          `json:"lock,omitempty"`     // tasks with the same one never run at once
 	Sequence          string          `json:"sequence,omitempty"` // tasks of the type with the same one run one after another
-	Held              task.Hold       `json:"held,omitempty"`     // what it waits for, as far as an agent has found out
-	Round             int             `json:"round,omitempty"`    // how many operator's retries so far
+	Tenant            string          `json:"tenant,omitempty"`
+	Held              task.Hold       `json:"held,omitempty"`  // what it waits for, as far as an agent has found out
+	Round             int             `json:"round,omitempty"` // how many operator's retries so far
 	// RollbackPayload is what its rollback is given instead of the payload; Cause, why it is or was rolled back.
 	RollbackPayload json.RawMessage `json:"rollback_payload,omitempty"`
 	Cause           task.Verdict    `json:"cause,omitempty"`

@@ -23,6 +23,8 @@ type Type struct {
 	Limit   int      // attempts at once on all agents together; 0: no bound
 	Rate    float64  // starts in a second, on all agents together; 0: no bound
 	Burst   int      // how many of them at once; with a rate at least 1
+	// Weights are how many rows in a row a tenant may take in its turn, 1 where it is not named; nil: nothing is declared of tenants.
+	Weights map[string]int
 	// OnFailure is what a failure does to the rows behind it in its sequence, SequenceBlocks or SequenceContinues; "": nothing is declared.
 	OnFailure string
 	Policy    Policy

@@ -176,6 +176,7 @@ func badRequests() map[string]store.EnqueueRequest {
 		"two JSON values":        {Type: kind, Payload: json.RawMessage(`{} {}`)},
 		"lock of over 1 KiB":     {Type: kind, Lock: strings.Repeat("x", 1025)},
 		"sequence of over 1 KiB": {Type: kind, Sequence: strings.Repeat("x", 1025)},
+		"tenant of over 1 KiB":   {Type: kind, Tenant: strings.Repeat("x", 1025)},
 		"payload of over 1 MiB":  {Type: kind, Payload: document(1<<20 + 1)},
 		"rollback payload too":   {Type: kind, RollbackPayload: document(1<<20 + 1)},
 		"labels of over 4 KB":    {Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 5<<10)}},
@@ -231,6 +232,7 @@ func enqueueLimits(t testing.TB, h Harness) {
 			{Type: kind, Priority: 10}, {Type: kind, Priority: -10},
 			{Type: kind, MaxAttempts: 1}, {Type: kind, MaxAttempts: 1000}, {Type: kind, Lock: strings.Repeat("x", 1024)},
 			{Type: kind, Sequence: strings.Repeat("x", 1024)},
+			{Type: kind, Tenant: strings.Repeat("x", 1024)},
 			{Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 4000)}},
 			{Type: kind, Labels: map[string]string{"": "", "ключ": "значение \"'\\"}},
 		} {

@@ -121,6 +121,7 @@ func Checks() []Check {
 		{"claimed", claimedChecks()},
 		{"limit", limitChecks()},
 		{"rate", rateChecks()},
+		{"tenants", tenantChecks()},
 		{"locks", lockChecks()},
 		{"locks and limits", lockLimitChecks()},
 		{"sequences", sequenceChecks()},

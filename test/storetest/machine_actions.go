@@ -36,8 +36,12 @@ func request(t *rapid.T) store.EnqueueRequest {
 		Type: types(t), Region: regions(t), In: delay(t, "in"),
 		Priority: rapid.IntRange(-1, 1).Draw(t, "priority"),
 	}
-	r.Sequence = rapid.SampledFrom([]string{"", "", "p", "q"}).Draw(t, "sequence")
-	r.Lock = rapid.SampledFrom([]string{"", "", "x", "y"}).Draw(t, "lock")
+	if r.Type == "a" {
+		r.Sequence = rapid.SampledFrom([]string{"", "", "p", "q"}).Draw(t, "sequence")
+		r.Lock = rapid.SampledFrom([]string{"", "", "x", "y"}).Draw(t, "lock")
+	} else { // both: which row of several a claim finds that is then held back is the store's own
+		r.Tenant = rapid.SampledFrom([]string{"", "", "x", "y", "z"}).Draw(t, "tenant")
+	}
 	if rapid.Bool().Draw(t, "more") {
 		r.MaxAttempts = 3
 		r.Labels = map[string]string{"tenant": "acme"}
@@ -139,11 +143,18 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	s.claims++
 	var wantCut, cut bool
 	wantRooms, rooms := map[string]store.Room{}, map[string]store.Room{}
-	c.Session, c.Number, c.Cut, c.Limited = s.ideal, s.claims, &wantCut, wantRooms
-	want, err := m.ideal.Claim(ctx, c)
-	require.NoError(m.t, err)
-	c.Session, c.Cut, c.Limited = s.real, &cut, rooms
+	c.Session, c.Number, c.Cut, c.Limited = s.real, s.claims, &cut, rooms
 	got, err := m.real.Claim(ctx, c)
+	require.NoError(m.t, err)
+	first := map[task.ID]bool{} // whose turns came first
+	for _, row := range got {
+		if at := place(m.tasks, onReal, row.ID); at >= 0 {
+			first[m.tasks[at].ideal] = true
+		}
+	}
+	m.ideal.Prefer(first)
+	c.Session, c.Cut, c.Limited = s.ideal, &wantCut, wantRooms
+	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
 	require.Equal(m.t, wantCut, cut, "whether more may be due")
 	wantViews, views := m.taskViews(want, onIdeal), m.taskViews(got, onReal)

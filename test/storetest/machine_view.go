@@ -32,7 +32,7 @@ type view struct {
 	Round                                            int
 	RollbackPayload                                  string
 	Follows, FollowedBy                              int // the row that a follower waits for, and the follower of a row
-	Lock, Sequence                                   string
+	Lock, Sequence, Tenant                           string
 	Held                                             task.Hold
 	History                                          []attemptView
 }
@@ -103,7 +103,7 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 		CancelNews: halvesTo(i.CreatedAt, i.CancelRequested), Detached: i.Detached,
 		Cause: i.Cause, Round: i.Round, RollbackPayload: oneWay(i.RollbackPayload), Follows: place(m.tasks, ids, i.Follows),
 		FollowedBy: place(m.tasks, ids, i.FollowedBy),
-		Lock:       i.Lock, Sequence: i.Sequence, Held: i.Held,
+		Lock:       i.Lock, Sequence: i.Sequence, Tenant: i.Tenant, Held: i.Held,
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not

@@ -36,10 +36,14 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	if len(c.Wants) == 0 {
 		return nil, ctx.Err()
 	}
-	free, limited := s.limits.part(c)
 	var all claimed
 	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		all = claimed{}
+		plain, turned, err := s.partTurns(ctx, conn, c)
+		if err != nil {
+			return err
+		}
+		free, limited := s.limits.part(plain)
 		if len(free.Wants) > 0 {
 			if all, err = s.claimBeside(ctx, conn, free); err != nil {
 				return err
@@ -47,6 +51,13 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 		}
 		if len(limited.Wants) > 0 {
 			some, err := s.claimLimited(ctx, conn, limited)
+			if err != nil {
+				return err
+			}
+			all = all.with(some)
+		}
+		for _, w := range turned.Wants {
+			some, err := s.claimTurns(ctx, conn, turned, w, all.tasks)
 			if err != nil {
 				return err
 			}
@@ -108,7 +119,11 @@ func (s *Store) claimBeside(ctx context.Context, conn *pgx.Conn, c store.Claim) 
 
 // claim runs the statement to its end, commit included.
 func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (got claimed, err error) {
-	q := s.sql.claiming(c)
+	return s.claimOf(ctx, conn, s.sql.claiming(c), c, l)
+}
+
+// claimOf is claim by that statement.
+func (s *Store) claimOf(ctx context.Context, conn *pgx.Conn, q *sqltext.Query, c store.Claim, l *look) (got claimed, err error) {
 	forgetLocks(conn)
 	room := 0
 	for _, w := range c.Wants {
@@ -160,8 +175,11 @@ func (s *statements) claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 	args := append(make([]sqltext.Arg, 0, 12),
 		arg("types", types), arg("rollbacks", rollbacks), arg("limits", most), arg("lengths", length), arg("policies", policy),
 		arg("deadlines", deadline))
-	if c.Region != "" || q == s.ClaimLimited {
+	if c.Region != "" || q == s.ClaimLimited || l.tenants != nil {
 		args = append(args, arg("regions", regions(c.Region)))
+	}
+	if l.tenants != nil {
+		args = append(args, arg("tenants", l.tenants), arg("lows", l.low))
 	}
 	args = append(args, arg("low_times", l.at), arg("low_ids", l.id), arg("bytes", bytes),
 		arg("session", int64(c.Session)), arg("number", c.Number))

@@ -73,7 +73,7 @@ func (s *Store) copyRows(ctx context.Context, tx pgx.Tx, rows *requests) error {
 func requestColumns() []string {
 	return []string{
 		"type", "payload", "run_at", "priority", "key", "region", "max_attempts", "labels", "traceparent", "created_by",
-		"batch_id", "rollback_payload", "lock", "sequence", "after", "after_if",
+		"batch_id", "rollback_payload", "lock", "sequence", "after", "after_if", "tenant",
 	}
 }
 
@@ -124,7 +124,7 @@ func (r *requests) Values() ([]any, error) {
 		r.row.Type, []byte(payload), at, int64(r.row.Priority), nullable(r.row.Key), nullable(r.row.Region),
 		nullable(int64(r.row.MaxAttempts)), jsonOrNull([]byte(labels)), nullable(r.row.Traceparent), nullable(r.row.CreatedBy),
 		int64(r.batch), jsonOrNull(r.row.RollbackPayload), nullable(r.row.Lock), nullable(r.row.Sequence),
-		idsOrNull(r.row.After), nullable(r.row.AfterIf),
+		idsOrNull(r.row.After), nullable(r.row.AfterIf), nullable(r.row.Tenant),
 	}, nil
 }
 

@@ -67,6 +67,7 @@ func enqueueArgs(r store.EnqueueRequest) ([]sqltext.Arg, error) {
 		arg("labels", labels), arg("traceparent", r.Traceparent), arg("created_by", r.CreatedBy),
 		arg("batch_id", int64(r.Batch)), arg("rollback_payload", string(r.RollbackPayload)), arg("lock", r.Lock), arg("sequence", r.Sequence),
 		arg("after", idList(r.After)), arg("after_if", r.AfterIf),
+		arg("tenant", r.Tenant),
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -39,6 +40,7 @@ func (s *Store) Statements() map[string]string {
 		"claim", "claim_both", "claim_region", "claim_region_both", "claimed", "next_due", "settle", "settle_missed", "settle_locked", "settle_done",
 		"settle_done_counted", "renew", "renew_more", "renew_missed", "holders", "sweep", "adopt", "adopt_missed", "present", "cancels", "get",
 		"completed", "due_schedules", "look_plan", "chunk_obstacles",
+		"claim_tenants", "claim_limited_tenants", "tenant_types", "find_tenants", "find_tenants_rollback",
 	} {
 		texts[name] = queries[name].Text
 	}
@@ -187,15 +189,39 @@ func (s *Store) FreezeLowWater() {
 	s.lowWater.now = func() time.Time { return at }
 }
 
+// LookForTenants has each claim look whether there are rows with a tenant, in lanes of which none are known.
+func (s *Store) LookForTenants() { s.turns.every = 0 }
+
 // ForgetLowWater has the next claim look from zero.
 func (s *Store) ForgetLowWater() { s.lowWater = newLowWater() }
 
 // BuffersOf makes a claim and returns how many buffers its statement used.
 func (s *Store) BuffersOf(ctx context.Context, c store.Claim) (buffers int64, err error) {
+	return s.buffers(ctx, s.sql.claiming(c), c, s.lowWater.look(c))
+}
+
+// BuffersOfTurns makes a claim of the tenants whose turn it is in the lane of the only want, without those rows that have none, and returns
+// how many buffers its statement used.
+func (s *Store) BuffersOfTurns(ctx context.Context, c store.Claim) (buffers int64, err error) {
+	w := c.Wants[0]
+	var plan []turn
+	s.turns.of(laneOf(c, w), func(r *ring, _ time.Time) { plan = r.plan(w.N, func(string) int { return 1 }) })
+	c.Wants = nil
+	var tenants []string
+	for _, p := range plan {
+		if p.tenant != "" {
+			w.N = p.n
+			c.Wants, tenants = append(c.Wants, w), append(tenants, p.tenant)
+		}
+	}
+	return s.buffers(ctx, s.sql.ClaimTenants, c, s.lowWater.lookOf(c, tenants))
+}
+
+// buffers makes a claim by a statement and returns how many buffers that used.
+func (s *Store) buffers(ctx context.Context, q *sqltext.Query, c store.Claim, l *look) (buffers int64, err error) {
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
-		q := s.sql.claiming(c)
 		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + q.Text
-		args := s.sql.claimArgs(q, c, s.lowWater.look(c))
+		args := s.sql.claimArgs(q, c, l)
 		var plan []struct {
 			Plan struct {
 				Hit  int64 `json:"Shared Hit Blocks"`

@@ -33,6 +33,9 @@ func TestAnApplicationsRights(t *testing.T) {
 			VALUES ('move', 'rollback', 'moved', '{"to": "az2"}', '{"tenant": "acme"}', 'app', false) RETURNING id`,
 		`INSERT INTO SCHEMA.task (type, batch_id, rollback_payload) VALUES ('a', 1, '{"to": "az1"}') RETURNING id`,
 		`INSERT INTO SCHEMA.task (type, lock) VALUES ('a', 'account-7')`,
+		`INSERT INTO SCHEMA.task (type, tenant) VALUES ('a', 'acme')`,
+		`SELECT SCHEMA.enqueue('a', tenant => 'acme')`,
+		`SELECT tenant FROM SCHEMA.tasks WHERE id = 1`,
 		`SELECT SCHEMA.enqueue('a', lock => 'account-7')`,
 		`SELECT lock, held FROM SCHEMA.tasks WHERE id = 1`,
 		`INSERT INTO SCHEMA.task (type, after, after_if) VALUES ('a', '{1}', 'any')`,
@@ -61,7 +64,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
 	}
-	require.EqualValues(t, 9, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
+	require.EqualValues(t, 11, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
 	for _, mayNot := range []string{
 		`INSERT INTO SCHEMA.task (id, type) OVERRIDING SYSTEM VALUE VALUES (7, 'a')`,
 		`INSERT INTO SCHEMA.task (type, state) VALUES ('a', 'running')`,

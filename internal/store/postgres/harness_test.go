@@ -79,6 +79,7 @@ func (h *harness) open() {
 	o := postgres.Options{URL: h.asAgent, Schema: h.schema, Notify: true, Fail: h.hook}
 	h.Store = openStore(h.t, o.WithStatementsOf(h.first))
 	h.first = cmp.Or(h.first, h.Store)
+	h.LookForTenants()
 	*h.opened = append(*h.opened, h.Store)
 	if h.hook == nil {
 		h.plain = h.Store
@@ -196,6 +197,7 @@ func producerNames(r store.EnqueueRequest) []string {
 		{"labels", len(r.Labels) > 0}, {"traceparent", r.Traceparent != ""}, {"created_by", r.CreatedBy != ""},
 		{"batch_id", r.Batch != 0}, {"rollback_payload", r.RollbackPayload != nil},
 		{"lock", r.Lock != ""}, {"sequence", r.Sequence != ""}, {"after", len(r.After) > 0}, {"after_if", r.AfterIf != ""},
+		{"tenant", r.Tenant != ""},
 	} {
 		if c.set {
 			names = append(names, c.name)
@@ -237,7 +239,7 @@ func producerColumns(t testing.TB, r store.EnqueueRequest) (columns, values stri
 		"type": r.Type, "payload": string(r.Payload), "run_at": runAt, "priority": r.Priority, "key": r.Key,
 		"region": r.Region, "max_attempts": r.MaxAttempts, "labels": string(labels), "traceparent": r.Traceparent,
 		"created_by": r.CreatedBy, "batch_id": int64(r.Batch), "rollback_payload": string(r.RollbackPayload),
-		"lock": r.Lock, "sequence": r.Sequence, "after": r.After, "after_if": r.AfterIf,
+		"lock": r.Lock, "sequence": r.Sequence, "after": r.After, "after_if": r.AfterIf, "tenant": r.Tenant,
 	}
 	for i, name := range producerNames(r) {
 		if i > 0 {

@@ -21,6 +21,12 @@ type limits struct {
 	types atomic.Pointer[map[string]bool]
 }
 
+// has reports whether a row type had a limit.
+func (l *limits) has(typ string) bool {
+	known := l.types.Load()
+	return known != nil && (*known)[typ]
+}
+
 func (l *limits) set(types map[string]bool) { l.types.Store(&types) }
 
 // part parts the wants of a claim: those of types without a limit, and those of types with one.
@@ -73,7 +79,7 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 		c.Limited = map[string]store.Room{}
 	}
 	look := s.lowWater.look(c)
-	some, rooms, err := s.claimRooms(ctx, conn, c, look)
+	some, rooms, err := s.claimRooms(ctx, conn, s.sql.ClaimLimited, c, look)
 	if err != nil {
 		return all, err
 	}
@@ -84,7 +90,7 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 		return some, nil
 	}
 	look = s.lowWater.look(again)
-	more, rooms, err := s.claimRooms(ctx, conn, again, look)
+	more, rooms, err := s.claimRooms(ctx, conn, s.sql.ClaimLimited, again, look)
 	if err != nil {
 		return all, err
 	}
@@ -97,7 +103,9 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 }
 
 // claimRooms locks the limits and claims, two statements in one round trip and one transaction, to its end, commit included.
-func (s *Store) claimRooms(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (got claimed, rooms map[string]store.Room, err error) {
+func (s *Store) claimRooms(
+	ctx context.Context, conn *pgx.Conn, q *sqltext.Query, c store.Claim, l *look,
+) (got claimed, rooms map[string]store.Room, err error) {
 	types := make([]string, len(c.Wants))
 	for i, w := range c.Wants {
 		types[i] = w.Type
@@ -105,7 +113,7 @@ func (s *Store) claimRooms(ctx context.Context, conn *pgx.Conn, c store.Claim, l
 	forgetLocks(conn)
 	var both pgx.Batch
 	both.Queue(s.sql.LockLimits.Text, s.sql.LockLimits.Args(arg("types", types))...)
-	both.Queue(s.sql.ClaimLimited.Text, s.sql.claimArgs(s.sql.ClaimLimited, c, l)...)
+	both.Queue(q.Text, s.sql.claimArgs(q, c, l)...)
 	replies := conn.SendBatch(ctx, &both)
 	defer func() { err = cmp.Or(err, replies.Close()) }()
 	if rooms, err = scanRooms(replies.Query()); err != nil {
@@ -162,7 +170,7 @@ func (l *look) within(rooms map[string]store.Room, rows []task.Task) *look {
 		if !has || !room.Busy && sharing(rooms, room.Limit, rows) < room.Rows {
 			continue
 		}
-		of := lane{w.Type, w.Phase, l.claim.Region}
+		of := lane{typ: w.Type, phase: w.Phase, region: l.claim.Region}
 		w.N = 0
 		for j := range rows {
 			if of.has(&rows[j]) {

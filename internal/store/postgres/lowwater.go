@@ -22,6 +22,10 @@ const (
 	lowLeast = time.Second
 	lowRose  = 20 * time.Millisecond // at least, after rows that waited for their locks were promoted here
 	lowMost  = 5 * time.Second
+	// lowAfterTenant is lowAfter for one of many tenants, whose rows are taken a few at a time.
+	lowAfterTenant = 5
+	// lowLanes is how many lanes are remembered: more only where tenants come and go, and then all are looked at from zero.
+	lowLanes = 4 * ringMost
 	lowShare = 20 // a look from zero may take a 20th of the time
 )
 
@@ -37,6 +41,7 @@ type lane struct {
 	typ    string
 	phase  task.Phase
 	region string // the agent's
+	tenant string // "": rows of none
 }
 
 // lowMarks are the low-water marks of a lane.
@@ -64,28 +69,64 @@ func (m position) less(o position) bool {
 	return m.runAt.Before(o.runAt) || m.runAt.Equal(o.runAt) && m.id < o.id
 }
 
+// after returns after how many rows the lane has marks.
+func (l lane) after() int {
+	if l.tenant != "" {
+		return lowAfterTenant
+	}
+	return lowAfter
+}
+
 // look is one claim's view of the marks.
 type look struct {
 	claim   store.Claim
+	tenants []string // by want, of a claim of tenants; nil: of rows without
 	started time.Time
 	zero    []bool      // by want: looked at from zero
 	at      []time.Time // marks by (want, region, priority) from high to low; empty: none
 	id      []int64
+	again   []int   // places of the wants that note has returned
+	low     []int32 // of a claim of tenants, whose marks are those of wants that have some: the number of a want among these; 0: it has none
+}
+
+// lane returns the lane of a want.
+func (l *look) lane(i int) lane {
+	of := lane{typ: l.claim.Wants[i].Type, phase: l.claim.Wants[i].Phase, region: l.claim.Region}
+	if l.tenants != nil {
+		of.tenant = l.tenants[i]
+	}
+	return of
 }
 
 func newLowWater() *lowWater { return &lowWater{now: time.Now, lanes: map[lane]*lowMarks{}} }
 
 // look returns the marks for a claim.
-func (f *lowWater) look(c store.Claim) *look {
+func (f *lowWater) look(c store.Claim) *look { return f.lookOf(c, nil) }
+
+// lookOf returns the marks for a claim, of the rows of one tenant for each want unless there are none.
+func (f *lowWater) lookOf(c store.Claim, tenants []string) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := &look{claim: c, started: f.now(), zero: make([]bool, len(c.Wants)), at: []time.Time{}, id: []int64{}}
-	where := regions(c.Region)
-	for i, w := range c.Wants {
-		b := f.lanes[lane{w.Type, w.Phase, c.Region}]
-		if b == nil || b.taken < lowAfter || l.started.Sub(b.looked) >= b.every {
+	l := &look{claim: c, tenants: tenants, started: f.now(), zero: make([]bool, len(c.Wants)), at: []time.Time{}, id: []int64{}}
+	l.low = make([]int32, len(tenants))
+	if len(f.lanes) > lowLanes {
+		clear(f.lanes)
+	}
+	where, marked := regions(c.Region), 0
+	for i := range c.Wants {
+		of := l.lane(i)
+		b := f.lanes[of]
+		if b == nil || b.taken < of.after() || l.started.Sub(b.looked) >= b.every {
 			l.zero[i] = true
 			continue
+		}
+		first := i
+		if tenants != nil {
+			first = marked
+			marked++
+			l.low[i] = int32(marked)
+			l.at = append(l.at, make([]time.Time, len(where)*priorities)...)
+			l.id = append(l.id, make([]int64, len(where)*priorities)...)
 		}
 		if len(l.at) == 0 {
 			// The zero time is below every row: the table holds none before the year 1.
@@ -95,7 +136,7 @@ func (f *lowWater) look(c store.Claim) *look {
 		for j, region := range where {
 			for p := range priorities {
 				if m, there := b.marks[indexRange{region, highest - p}]; there {
-					place := (i*len(where)+j)*priorities + p
+					place := (first*len(where)+j)*priorities + p
 					l.at[place], l.id[place] = m.runAt, int64(m.id)
 				}
 			}
@@ -110,33 +151,29 @@ func (f *lowWater) look(c store.Claim) *look {
 func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	took := f.now().Sub(l.started)
+	took, of := f.now().Sub(l.started), byLane(l, rows)
 	for i, w := range l.claim.Wants {
 		if w.N == 0 { // a limit left no room for it: nothing was looked at
 			continue
 		}
-		of := lane{w.Type, w.Phase, l.claim.Region}
-		n := 0
-		for j := range rows {
-			if of.has(&rows[j]) {
-				n++
-			}
-		}
+		lane := l.lane(i)
+		mine := of[lane]
+		n := len(mine)
 		if n < w.N && !cut {
-			delete(f.lanes, of)
+			delete(f.lanes, lane)
 			if !l.zero[i] {
 				w.N -= n
-				again = append(again, w)
+				again, l.again = append(again, w), append(l.again, i)
 			}
 			continue
 		}
-		b := f.lanes[of]
+		b := f.lanes[lane]
 		if b == nil && !l.zero[i] {
 			continue // another claim has found the lane short: the next one looks from zero
 		}
 		if b == nil {
 			b = &lowMarks{}
-			f.lanes[of] = b
+			f.lanes[lane] = b
 		}
 		if l.zero[i] {
 			b.looked, b.took, b.every, b.marks = l.started, took, min(max(lowLeast, lowShare*took), lowMost), map[indexRange]position{}
@@ -145,7 +182,7 @@ func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want
 			}
 		}
 		b.taken += n
-		b.raise(of, rows)
+		b.raise(mine)
 	}
 	return again
 }
@@ -163,12 +200,19 @@ func (f *lowWater) rose() {
 // has reports whether a claimed row came from the lane.
 func (l lane) has(t *task.Task) bool { return t.Type == l.typ && t.Phase() == l.phase }
 
-func (b *lowMarks) raise(of lane, rows []task.Task) {
+// byLane groups claimed rows.
+func byLane(l *look, rows []task.Task) map[lane][]*task.Task {
+	all := make(map[lane][]*task.Task, len(l.claim.Wants))
 	for i := range rows {
 		t := &rows[i]
-		if !of.has(t) {
-			continue
-		}
+		of := lane{typ: t.Type, phase: t.Phase(), region: l.claim.Region, tenant: t.Tenant}
+		all[of] = append(all[of], t)
+	}
+	return all
+}
+
+func (b *lowMarks) raise(rows []*task.Task) {
+	for _, t := range rows {
 		r, m := indexRange{t.Region, t.Priority}, position{t.RunAt, t.ID}
 		if b.marks[r].less(m) {
 			b.marks[r] = m

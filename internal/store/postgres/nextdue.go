@@ -17,9 +17,18 @@ func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, o
 		types[i], rollbacks[i] = w.Type, w.Phase == task.Rollback
 	}
 	var us *int64
+	soonest := func(other *int64) {
+		if other != nil && (us == nil || *other < *us) {
+			us = other
+		}
+	}
 	err = s.do(ctx, "look for the next due task", func(ctx context.Context, conn *pgx.Conn) error {
-		return queryRow(ctx, conn, s.sql.NextDue, arg("types", types), arg("rollbacks", rollbacks),
-			arg("regions", regions(c.Region))).Scan(&us)
+		us = nil
+		if err := queryRow(ctx, conn, s.sql.NextDue, arg("types", types), arg("rollbacks", rollbacks),
+			arg("regions", regions(c.Region))).Scan(&us); err != nil {
+			return err
+		}
+		return s.nextOfTenants(ctx, conn, c, soonest)
 	})
 	switch {
 	case err != nil:
@@ -28,6 +37,40 @@ func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, o
 		return 0, false, nil
 	}
 	return microseconds(max(*us, 0)), true, nil
+}
+
+// nextOfTenants calls f with the time in microseconds until rows with a tenant are due that one of the wants could claim: of the first
+// walkSteps tenants, and what a round of walks has found of more. What lies behind is found by the polls of agents.
+func (s *Store) nextOfTenants(ctx context.Context, conn *pgx.Conn, c store.Claim, f func(us *int64)) error {
+	if err := s.probe(ctx, conn, c); err != nil {
+		return err
+	}
+	for _, w := range c.Wants {
+		of := laneOf(c, w)
+		if w.Weights == nil && !s.turns.known(of) {
+			continue
+		}
+		var due []string
+		err := s.eachTenant(ctx, conn, c, w, "", walkSteps, func(name string, us *int64) {
+			if f(us); us != nil && *us <= 0 {
+				due = append(due, name)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		s.turns.of(of, func(r *ring, now time.Time) {
+			if r.next.After(now) {
+				us := r.next.Sub(now).Microseconds()
+				f(&us)
+			}
+			if len(due) > 0 {
+				r.add(due)
+				r.rests = time.Time{}
+			}
+		})
+	}
+	return nil
 }
 
 // microseconds is a duration; one longer than 292 years, forward or back, becomes as long as a duration can be.

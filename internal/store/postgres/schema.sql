@@ -3,8 +3,8 @@
 -- migrator creates it first, and locks it.
 
 -- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id, rollback_payload, lock, sequence, after and after_if; the other columns belong to the agents. The name of a constraint is the
--- message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
+-- created_by, batch_id, rollback_payload, lock, sequence, after, after_if and tenant; the other columns belong to the agents. The name of a
+-- constraint is the message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
 -- this order wastes nothing on alignment. A column that is NULL takes no room.
 CREATE TABLE {schema}.task (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -57,6 +57,9 @@ CREATE TABLE {schema}.task (
     after            bigint[],    -- tasks that have to end before it starts (begin_waiting checks them)
     after_if         text         -- how these have to end; NULL: succeeded
                      CONSTRAINT "after_if must be succeeded or any" CHECK (after_if IN ('succeeded', 'any')),
+    tenant           text COLLATE "C" -- rows of a type take turns by it
+                     CONSTRAINT "tenant must not be empty: leave it out instead" CHECK (tenant <> '')
+                     CONSTRAINT "tenant must be 1 KiB at most" CHECK (octet_length(tenant) <= 1024),
     payload          jsonb NOT NULL DEFAULT '{}' -- pg_column_size reads only the header; set_max_payload changes the bound
                      CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload"
                          CHECK (fence > 0 OR pg_column_size(payload) <= 1048576),
@@ -97,9 +100,14 @@ CREATE TABLE {schema}.task (
 
 -- A claim walks one (type, region, priority) of these in order.
 CREATE INDEX task_due ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
-    WHERE state IN ('pending', 'retry_pending') AND held IS NULL;
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL;
 CREATE INDEX task_rollback ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
-    WHERE state = 'rollback_pending' AND held IS NULL;
+    WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL;
+-- Rows with a tenant: a claim walks one (type, region, tenant, priority) of these in order, and finds tenants one after another.
+CREATE INDEX task_tenant ON {schema}.task (type, coalesce(region, ''), tenant, priority DESC, run_at, id)
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NOT NULL;
+CREATE INDEX task_tenant_rollback ON {schema}.task (type, coalesce(region, ''), tenant, priority DESC, run_at, id)
+    WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NOT NULL;
 -- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
 CREATE INDEX task_held ON {schema}.task (lock, type, coalesce(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
     WHERE held = 'lock';
@@ -163,6 +171,7 @@ CREATE TABLE {schema}.task_archive (
     after            bigint[],
     after_if         text,
     cancelled_for    bigint,      -- the task on account of which it was cancelled, as that did not succeed
+    tenant           text,
     payload          jsonb NOT NULL,
     rollback_payload jsonb,
     labels           jsonb,
@@ -203,20 +212,20 @@ CREATE VIEW {schema}.tasks AS
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
            NULL::bigint AS follows, lock, held, sequence, after,
-           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for
+           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for, tenant
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
            cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
-           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for
+           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant
     FROM {schema}.task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL
+           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL, tenant
     FROM {schema}.follow;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,

@@ -50,6 +50,7 @@ type statements struct {
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
 	DayFailures *sqltext.Query
+	ClaimTenants, ClaimLimitedTenants, TenantTypes, FindTenants, FindTenantsRollback  *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
 	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query

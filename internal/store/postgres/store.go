@@ -68,6 +68,7 @@ type Store struct {
 	connect  *connector
 	sql      *statements
 	lowWater *lowWater
+	turns    *turns
 	kept     recent  // rows of ours were kept
 	followed recent  // likewise, while rows with a key were among them: those are kept by each transaction that has one follow
 	counted  recent  // rows of batches, with a key or with a lock were claimed
@@ -88,7 +89,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Log = slog.Default()
 	}
 	s := &Store{
-		schema: schema(o.Schema), files: schemaFiles, log: o.Log, notify: o.Notify, fail: o.Fail, lowWater: newLowWater(), stored: newHashes(),
+		schema: schema(o.Schema), files: schemaFiles, log: o.Log, notify: o.Notify, fail: o.Fail, lowWater: newLowWater(),
+		turns: newTurns(), stored: newHashes(),
 		waits: defaultWaits(),
 	}
 	s.report = o.Report

@@ -36,16 +36,22 @@ type heads struct {
 	query   *sqltext.Query
 	want    store.Want
 	regions []string
+	tenant  string // "": rows of none
 	below   int
 }
 
 // rowFunc runs a query for one row: row of a tx or of a snapshot.
 type rowFunc func(dest []any, q *sqltext.Query, args ...sqltext.Arg) error
 
-func newHeads(q *statements, w store.Want, region string) *heads {
-	h := &heads{query: q.HeadDue, want: w, regions: []string{""}, below: 11}
-	if w.Phase == task.Rollback {
+func newHeads(q *statements, w store.Want, region, tenant string) *heads {
+	h := &heads{query: q.HeadDue, want: w, regions: []string{""}, tenant: tenant, below: 11}
+	switch {
+	case w.Phase == task.Rollback && tenant != "":
+		h.query = q.HeadTenantRollback
+	case w.Phase == task.Rollback:
 		h.query = q.HeadRollback
+	case tenant != "":
+		h.query = q.HeadTenantDue
 	}
 	if region != "" {
 		h.regions = append(h.regions, region)
@@ -58,7 +64,11 @@ func (h *heads) next(row rowFunc) (priority int, runAt string, ok bool, err erro
 	for _, region := range h.regions {
 		var p int
 		var at string
-		err := row([]any{&p, &at}, h.query, arg("type", h.want.Type), arg("region", region), arg("below", h.below))
+		args := []sqltext.Arg{arg("type", h.want.Type), arg("region", region), arg("below", h.below)}
+		if h.tenant != "" {
+			args = append(args, arg("tenant", h.tenant))
+		}
+		err := row([]any{&p, &at}, h.query, args...)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -76,8 +86,9 @@ func (h *heads) next(row rowFunc) (priority int, runAt string, ok bool, err erro
 // Claim takes due rows.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, err error) {
 	err = s.update(ctx, "claim tasks", func(t *tx) error {
-		stopping := false
-		if err := t.row([]any{&stopping}, t.sql.Stopping); err != nil {
+		var stopping bool
+		tenants := map[task.Phase]*bool{task.Run: new(bool), task.Rollback: new(bool)}
+		if err := t.row([]any{&stopping, tenants[task.Run], tenants[task.Rollback]}, t.sql.Stopping); err != nil {
 			return err
 		}
 		room := map[task.Phase]int64{task.Run: cmp.Or(c.Bytes, math.MaxInt64), task.Rollback: cmp.Or(c.Bytes, math.MaxInt64)}
@@ -91,26 +102,27 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, er
 				w.N = min(w.N, most)
 			}
 			wants[i] = wanting{tx: t, claim: c, want: w, limit: limit, left: w.N, room: room[w.Phase], skip: stopping && w.Phase == task.Run}
-			if err := wants[i].find(); err != nil {
+			if err := wants[i].findTurns(s.turns, *tenants[w.Phase]); err != nil {
 				return fmt.Errorf("of type %s: %w", w.Type, err)
 			}
 			room[w.Phase] = wants[i].room
 			rooms.left[limit] -= len(wants[i].rows)
 		}
-		held := 0
+		held, more := 0, false
 		for _, i := range runsFirst(c.Wants) {
 			if err := wants[i].take(); err != nil {
 				return fmt.Errorf("of type %s: %w", c.Wants[i].Type, err)
 			}
 			rooms.taken[wants[i].limit] += len(wants[i].rows)
 			held += wants[i].held
+			more = more || wants[i].more
 		}
 		for i := range wants {
 			tasks = append(tasks, wants[i].rows...)
 		}
 		rooms.tell(c.Limited)
 		if c.Cut != nil {
-			*c.Cut = held > 0 || room[task.Run] <= 0 || room[task.Rollback] <= 0
+			*c.Cut = held > 0 || more || room[task.Run] <= 0 || room[task.Rollback] <= 0
 		}
 		return rooms.spend(t)
 	})
@@ -141,19 +153,21 @@ func runsFirst(wants []store.Want) []int {
 // wanting is the claim of one want: first its rows are found, and once those of all wants are, it takes them.
 type wanting struct {
 	*tx
-	claim store.Claim
-	want  store.Want
-	limit string      // the name of the limit that the rows count for; "": none
-	skip  bool        // rows of batches that are being stopped wait
-	left  int         // how many more rows may be found
-	room  int64       // how many bytes their documents may have
-	rows  []task.Task // what was found, and then what was claimed
-	held  int         // rows that wait for their turns or locks
+	claim  store.Claim
+	want   store.Want
+	limit  string      // the name of the limit that the rows count for; "": none
+	tenant string      // whose rows are found; "": rows of none
+	more   bool        // tenants may have more rows, although fewer than are wanted were found
+	skip   bool        // rows of batches that are being stopped wait
+	left   int         // how many more rows may be found
+	room   int64       // how many bytes their documents may have
+	rows   []task.Task // what was found, and then what was claimed
+	held   int         // rows that wait for their turns or locks
 }
 
 // find finds rows priority by priority, until there are enough of them.
 func (c *wanting) find() error {
-	h := newHeads(c.sql, c.want, c.claim.Region)
+	h := newHeads(c.sql, c.want, c.claim.Region, c.tenant)
 	now := stamp(c.now)
 	for c.left > 0 && c.room > 0 {
 		priority, runAt, ok, err := h.next(c.row)
@@ -168,7 +182,7 @@ func (c *wanting) find() error {
 			return err
 		}
 		if c.left > 0 && c.room > 0 {
-			rejected, err := c.rejectTooLarge(c.want.Phase, c.want.Type, c.claim.Region, priority, now)
+			rejected, err := c.rejectTooLarge(c.want.Phase, c.want.Type, c.claim.Region, c.tenant, priority, now)
 			if err != nil {
 				return err
 			}
@@ -194,6 +208,10 @@ func (c *wanting) findLevel(priority int) error {
 		arg("priority", priority), arg("now", stamp(c.now)), arg("region", c.claim.Region), arg("limit", c.left))
 	due := c.sql.ClaimDue
 	switch {
+	case c.tenant != "" && c.want.Phase == task.Rollback:
+		due, args = c.sql.ClaimTenantRollback, append(args, arg("tenant", c.tenant))
+	case c.tenant != "":
+		due, args = c.sql.ClaimTenantDue, append(args, arg("tenant", c.tenant), arg("look_past", lookPast))
 	case c.want.Phase == task.Rollback:
 		due = c.sql.ClaimRollback
 	case c.skip:
@@ -272,18 +290,33 @@ func (s *Store) Claimed(ctx context.Context, session task.Session, number int64)
 // NextDue returns when the next row is due that one of the wants could claim; ok is false where none waits.
 func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, ok bool, err error) {
 	err = s.view(ctx, "look for the next due task", func(t *snapshot) error {
-		stopping := false
-		if err := t.row([]any{&stopping}, t.sql.Stopping); err != nil {
+		var stopping, runs, rollbacks bool
+		if err := t.row([]any{&stopping, &runs, &rollbacks}, t.sql.Stopping); err != nil {
 			return err
 		}
 		first := ""
+		sooner := func(at string) {
+			if at != "" && (first == "" || at < first) {
+				first = at
+			}
+		}
 		for _, w := range c.Wants {
-			at, err := t.soonest(newHeads(t.sql, w, c.Region), stopping && w.Phase == task.Run)
+			skip := stopping && w.Phase == task.Run
+			at, err := t.soonest(newHeads(t.sql, w, c.Region, ""), skip)
 			if err != nil {
 				return err
 			}
-			if at != "" && (first == "" || at < first) {
-				first = at
+			sooner(at)
+			if runs && w.Phase == task.Run || rollbacks && w.Phase == task.Rollback {
+				now := stamp(s.now())
+				err := t.soonestOfTenants(w, c.Region, skip, func(at string) {
+					if sooner(at); at != "" && at <= now {
+						s.turns.wake(lane{w.Type, w.Phase, c.Region})
+					}
+				})
+				if err != nil {
+					return err
+				}
 			}
 		}
 		if first == "" {
@@ -309,7 +342,13 @@ func (t *snapshot) soonest(h *heads, skip bool) (first string, err error) {
 		}
 		if skip {
 			region := h.regions[len(h.regions)-1]
-			err := t.row([]any{&at}, t.sql.Soonest, arg("type", h.want.Type), arg("priority", priority), arg("region", region), arg("look_past", lookPast))
+			soonest, args := t.sql.Soonest, []sqltext.Arg{
+				arg("type", h.want.Type), arg("priority", priority), arg("region", region), arg("look_past", lookPast),
+			}
+			if h.tenant != "" {
+				soonest, args = t.sql.SoonestTenant, append(args, arg("tenant", h.tenant))
+			}
+			err := t.row([]any{&at}, soonest, args...)
 			if errors.Is(err, sql.ErrNoRows) {
 				continue
 			}

@@ -16,7 +16,7 @@ import (
 const rowsAtOnce = 200
 
 // rowValues is how many values a row has of its own, beside the time and the batch that all of them share.
-const rowValues = 15
+const rowValues = 16
 
 // rowsQuery returns the statement insert_row for n rows.
 func (q *statements) rowsQuery(n int) string { return listOf(q.InsertRow, 2, n) }

@@ -35,7 +35,7 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 			arg("key", null(r.Key)), arg("region", null(r.Region)), arg("max_attempts", null(r.MaxAttempts)), arg("labels", null(labels)),
 			arg("traceparent", null(r.Traceparent)), arg("created_by", null(r.CreatedBy)), arg("batch", null(int64(r.Batch))),
 			arg("rollback_payload", jsonText(r.RollbackPayload)), arg("lock", null(r.Lock)), arg("sequence", null(r.Sequence)),
-			arg("after", idsText(r.After)), arg("after_if", null(r.AfterIf)),
+			arg("after", idsText(r.After)), arg("after_if", null(r.AfterIf)), arg("tenant", null(r.Tenant)),
 		}
 		if r.AsksForMore() {
 			id, answer, err = t.enqueueLive(r, row)

@@ -174,6 +174,7 @@ func requestColumns(r store.EnqueueRequest) (names []string, values []any) {
 	add("sequence", r.Sequence != "", r.Sequence)
 	add("after", len(r.After) > 0, strings.ReplaceAll(fmt.Sprint(r.After), " ", ","))
 	add("after_if", r.AfterIf != "", r.AfterIf)
+	add("tenant", r.Tenant != "", r.Tenant)
 	add("rollback_payload", r.RollbackPayload != nil, string(r.RollbackPayload))
 	switch {
 	case !r.RunAt.IsZero():

@@ -82,7 +82,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
 			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelRequested: pointer(asked),
 			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
-			Batch: k.Batch, Lock: k.Lock, Sequence: k.Sequence, Held: i.Held, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
+			Batch: k.Batch, Lock: k.Lock, Sequence: k.Sequence, Tenant: k.Tenant, Held: i.Held, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
 			Follows: i.Follows,
 		})
 		return nil
@@ -201,6 +201,8 @@ func (q *statements) countings() []counting {
 	return []counting{
 		{q.CountDue, []task.State{task.StatePending, task.StateRetryPending}},
 		{q.CountRollback, []task.State{task.StateRollbackPending}},
+		{q.CountTenantDue, []task.State{task.StatePending, task.StateRetryPending}},
+		{q.CountTenantRollback, []task.State{task.StateRollbackPending}},
 		{q.CountHeld, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
 		{q.CountTurns, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
 		{q.CountAfter, []task.State{task.StatePending, task.StateRetryPending}},

@@ -137,7 +137,7 @@ func (x jsonOf) Scan(v any) error {
 	return nil
 }
 
-// rareOf reads the column of what few rows have: batch_id, cause, round, lock, sequence.
+// rareOf reads the column of what few rows have: batch_id, cause, round, lock, sequence, tenant.
 type rareOf struct{ t *task.Task }
 
 // Scan reads what few rows have.
@@ -146,8 +146,8 @@ func (x rareOf) Scan(v any) error {
 	case nil:
 		return nil
 	case string:
-		if err := json.Unmarshal([]byte(v), &[]any{&x.t.Batch, &x.t.Cause, &x.t.Round, &x.t.Lock, &x.t.Sequence}); err != nil {
-			return fmt.Errorf("read a row of a batch, of a rollback, with a lock or with a sequence from the store: %w", err)
+		if err := json.Unmarshal([]byte(v), &[]any{&x.t.Batch, &x.t.Cause, &x.t.Round, &x.t.Lock, &x.t.Sequence, &x.t.Tenant}); err != nil {
+			return fmt.Errorf("read a row of a batch, of a rollback, with a lock, a sequence or a tenant from the store: %w", err)
 		}
 		return nil
 	}

@@ -110,6 +110,9 @@ CREATE TABLE task (
     sequence         TEXT                        -- rows of the type with the same one run one after another
                      CONSTRAINT "sequence must not be empty: leave it out instead" CHECK (sequence <> '')
                      CONSTRAINT "sequence must be 1 KiB at most" CHECK (length(CAST(sequence AS BLOB)) <= 1024),
+    tenant           TEXT                        -- rows of a type take turns by it
+                     CONSTRAINT "tenant must not be empty: leave it out instead" CHECK (tenant <> '')
+                     CONSTRAINT "tenant must be 1 KiB at most" CHECK (length(CAST(tenant AS BLOB)) <= 1024),
     held             TEXT,                       -- what it waits for, so that no claim looks at it: 'lock', 'sequence', 'after'; NULL: nothing, as far as is known
     after            TEXT,                       -- JSON: ids of tasks that have to end before it starts (task_waits checks them)
     after_if         TEXT                        -- how these have to end; NULL: succeeded
@@ -119,10 +122,15 @@ CREATE TABLE task (
 
 -- A claim reads one (type, region, priority) of these in order. With what the condition names in the last columns, neither finding
 -- due rows nor counting them reads the rows themselves.
-CREATE INDEX task_due ON task (type, ifnull(region, ''), priority DESC, run_at, id, state, held)
-    WHERE state IN ('pending', 'retry_pending') AND held IS NULL;
-CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run_at, id, state, held)
-    WHERE state = 'rollback_pending' AND held IS NULL;
+CREATE INDEX task_due ON task (type, ifnull(region, ''), priority DESC, run_at, id, state, held, tenant)
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL;
+CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run_at, id, state, held, tenant)
+    WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL;
+-- Rows with a tenant: a claim reads one (type, region, tenant, priority) of these in order, and finds tenants one after another.
+CREATE INDEX task_tenant ON task (type, ifnull(region, ''), tenant, priority DESC, run_at, id, state, held)
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NOT NULL;
+CREATE INDEX task_tenant_rollback ON task (type, ifnull(region, ''), tenant, priority DESC, run_at, id, state, held)
+    WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NOT NULL;
 -- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
 CREATE INDEX task_held ON task (lock, type, ifnull(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
     WHERE held = 'lock';
@@ -223,7 +231,8 @@ CREATE TABLE follow (
     rollback_payload TEXT,
     lock             TEXT,
     sequence         TEXT,
-    awaited          INTEGER
+    awaited          INTEGER,
+    tenant           TEXT
 ) STRICT;
 CREATE UNIQUE INDEX follow_key ON follow (type, key);
 
@@ -282,7 +291,8 @@ CREATE TABLE task_archive (
     sequence         TEXT,
     after            TEXT,
     after_if         TEXT,
-    cancelled_for    INTEGER -- the task on account of which it was cancelled, as that did not succeed
+    cancelled_for    INTEGER, -- the task on account of which it was cancelled, as that did not succeed
+    tenant           TEXT
 ) STRICT;
 
 CREATE INDEX task_archive_finished ON task_archive (finished_at);
@@ -755,7 +765,7 @@ CREATE VIEW followers AS
     SELECT id, type, 'pending' AS state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, 0 AS attempt, 0 AS deferrals, 0 AS ever_started, 0 AS fence, NULL AS session, NULL AS claim, NULL AS policy,
            NULL AS lease_until, NULL AS claimed_at, NULL AS deadline, NULL AS outcome, NULL AS error, NULL AS result,
-           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock, sequence,
+           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock, sequence, tenant,
            (SELECT live.id FROM task AS live WHERE live.type = follow.type AND live.key = follow.key) AS follows
     FROM follow;
 
@@ -766,7 +776,7 @@ CREATE VIEW tasks AS
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence, after,
-           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for
+           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for, tenant
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
@@ -774,14 +784,14 @@ CREATE VIEW tasks AS
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
            batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence, after,
-           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for
+           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for, tenant
     FROM task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL,
            NULL, NULL, checkpoint, NULL, NULL, 0,
-           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence, NULL, NULL, NULL
+           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence, NULL, NULL, NULL, tenant
     FROM followers;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Claims and promotions write it.

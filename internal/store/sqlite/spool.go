@@ -37,7 +37,10 @@ func (s *spool) add(r *store.EnqueueRequest) error {
 		after = jsonList(r.After)
 	}
 	b := s.row[:0]
-	for _, text := range []string{r.Type, string(r.Payload), string(r.RollbackPayload), r.Key, r.Region, labels, r.Traceparent, r.CreatedBy, r.Lock, r.Sequence, after, r.AfterIf} {
+	for _, text := range []string{
+		r.Type, string(r.Payload), string(r.RollbackPayload), r.Key, r.Region, labels, r.Traceparent, r.CreatedBy, r.Lock, r.Sequence,
+		after, r.AfterIf, r.Tenant,
+	} {
 		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	}
 	at := ""
@@ -132,7 +135,7 @@ func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	s.left--
 	kind, payload, rollback, key, region := s.text(), s.text(), s.text(), s.text(), s.text()
 	labels, traceparent, by, lock, sequence := s.text(), s.text(), s.text(), s.text(), s.text()
-	after, afterIf, at := s.text(), s.text(), s.text()
+	after, afterIf, tenant, at := s.text(), s.text(), s.text(), s.text()
 	in, priority, attempts := s.number(), s.number(), s.number()
 	if s.err != nil {
 		return nil, fmt.Errorf("read the rows again: %w", s.err)
@@ -146,5 +149,6 @@ func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	if at == nil {
 		at = stamp(now.Add(time.Duration(in)))
 	}
-	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, rollback, lock, sequence, after, afterIf), nil
+	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, rollback, lock, sequence,
+		after, afterIf, tenant), nil
 }

@@ -60,6 +60,7 @@ type Store struct {
 	access access
 
 	sql   *statements
+	turns *turns
 	write *writer
 	read  *sql.DB
 }
@@ -93,7 +94,7 @@ func ParseURL(text string) (string, error) {
 // Open opens the file, and makes it where o.Create allows that. The schema may be missing: see Migrator. Its errors
 // name the path and what is wrong with it.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, sql: o.sql}
+	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, sql: o.sql, turns: newTurns()}
 	if s.sql == nil {
 		s.sql = compileStatements()
 	}

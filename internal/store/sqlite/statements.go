@@ -16,6 +16,11 @@ type statements struct {
 	Related, Neighbours, WaitingTotal, Blocked, AnyDependent, NoteEnds, EndedNotes, Await, AwaitFollowers, WaitingFor, CountDown, SetEnded, DeleteEndedNote, Ready,
 	LiveAgain, WaitAgain, Unfinish, BadPredecessor, FreeDependent, CancelDependent, SayWhy, ForgetDependency,
 	ForgetDependent *sqltext.Query
+	// tenants.sql
+	NextTenantDue, NextTenantRollback, HeadTenantDue, HeadTenantRollback           *sqltext.Query
+	CountLevel, CountLevelRollback, CountTenantLevel, CountTenantLevelRollback     *sqltext.Query
+	ClaimTenantDue, ClaimTenantRollback, TooLargeTenantDue, TooLargeTenantRollback *sqltext.Query
+	SoonestTenant                                                                  *sqltext.Query
 	// locks.sql
 	LockStanding, TakeLock, HoldBack, AnyLock, NoteLocks, DueNotes, NextNote, AnyNote, DeleteNotes, FreeLock, NextClass,
 	PromoteFirst *sqltext.Query
@@ -42,6 +47,7 @@ type statements struct {
 	ListBatches, BatchExists, Failures, CountBatchTasks                                     *sqltext.Query
 	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                          *sqltext.Query
 	MarkByFailure, EndBatch, InsertFinishTask                                               *sqltext.Query
+	CountTenantDue, CountTenantRollback                                                     *sqltext.Query
 	// operate.sql, step.sql
 	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query

@@ -4,15 +4,24 @@ import (
 	"database/sql"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// rejectTooLarge archives due rows of one type and priority that no agent can run, at most 100 of them, without reading their
+// rejectTooLarge archives due rows of one type, tenant and priority that no agent can run, at most 100 of them, without reading their
 // documents. It returns how many.
-func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now string) (int, error) {
+func (t *tx) rejectTooLarge(p task.Phase, typ, region, tenant string, priority int, now string) (int, error) {
 	list, end := t.sql.TooLargeDue, task.StateFailed
 	if p == task.Rollback {
 		list, end = t.sql.TooLargeRollback, task.StateRollbackFailed
+	}
+	args := []sqltext.Arg{arg("type", typ), arg("priority", priority), arg("now", now), arg("region", region)}
+	if tenant != "" {
+		args = append(args, arg("tenant", tenant))
+		list = t.sql.TooLargeTenantRollback
+		if p != task.Rollback {
+			list, args = t.sql.TooLargeTenantDue, append(args, arg("look_past", lookPast))
+		}
 	}
 	reasons := map[int64]string{}
 	err := t.query(func(r *sql.Rows) error {
@@ -29,7 +38,7 @@ func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now 
 			}
 		}
 		return nil
-	}, list, arg("type", typ), arg("priority", priority), arg("now", now), arg("region", region))
+	}, list, args...)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -30,6 +31,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			return s.wanted(w, r, c.Region) && !r.RunAt.After(now) && s.kept[r.ID] == 0
 		})
 		inOrder(rows)
+		rows = s.byTurns(rows, lane{w.Type, w.Phase, c.Region}, w, w.N)
 		for _, r := range rows[:min(w.N, len(rows))] {
 			if c.Bytes > 0 && bytes[w.Phase] >= c.Bytes {
 				cut = true
@@ -55,6 +57,11 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			}
 			got[i] = append(got[i], r.task())
 		}
+	}
+	for i := range got {
+		slices.SortFunc(got[i], func(a, b task.Task) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
+		})
 	}
 	if c.Cut != nil {
 		*c.Cut = cut

@@ -17,6 +17,7 @@ const (
 	maxPriority = 10      // and -maxPriority is the least
 	maxAttempts = 1000
 	maxLock     = 1 << 10 // bytes
+	maxTenant   = 1 << 10 // bytes
 )
 
 // errKey is what a plain INSERT gets for a key that a live row of the type has.
@@ -113,7 +114,7 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 	}
 	row := &Row{
 		Type: r.Type, State: task.StatePending, Priority: r.Priority, Region: r.Region, Key: r.Key,
-		Payload: r.Payload, RollbackPayload: r.RollbackPayload, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, After: r.After, AfterIf: r.AfterIf, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
+		Payload: r.Payload, RollbackPayload: r.RollbackPayload, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, After: r.After, AfterIf: r.AfterIf, Tenant: r.Tenant, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
 		CreatedAt: now, RunAt: r.RunAt.UTC().Truncate(time.Microsecond),
 	}
 	if r.RunAt.IsZero() {
@@ -150,6 +151,8 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 		return bad("after has %d ids", len(row.After))
 	case row.AfterIf != "" && row.AfterIf != store.AfterIfSucceeded && row.AfterIf != store.AfterIfAny:
 		return bad("after_if is %q", row.AfterIf)
+	case len(row.Tenant) > maxTenant:
+		return bad("the tenant is %d bytes, and at most %d are kept", len(row.Tenant), maxTenant)
 	case len(row.Labels) > maxLabels:
 		return bad("the labels take %d bytes, and at most %d are kept", len(row.Labels), maxLabels)
 	}

@@ -111,3 +111,10 @@ func (s *Store) ForgetHeads() {
 	defer s.mu.Unlock()
 	clear(s.turns.heads)
 }
+
+// ForgetTenantTurns forgets whose turn it was.
+func (s *Store) ForgetTenantTurns() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.tenantTurns)
+}

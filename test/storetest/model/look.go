@@ -89,7 +89,7 @@ func (s *Store) info(r *Row) store.TaskInfo {
 		FinishedAt: known(r.FinishedAt),
 		Progress:   r.Progress, Message: r.Message, Checkpoint: r.Checkpoint,
 		CancelRequested: known(r.CancelRequested), CancelRequestedBy: r.CancelRequestedBy, Detached: r.Detached,
-		Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Held: r.Held, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Tenant: r.Tenant, Held: r.Held, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 		Follows: s.follows(r),
 	}
 	if a := s.agents[r.Session]; a != nil {

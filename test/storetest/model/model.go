@@ -54,6 +54,8 @@ type Store struct {
 	places            []place                       // of attempts that may still be at work
 	buckets           map[string]store.Bucket       // of limits with a rate, by name
 	chunks            map[task.ID]*Chunk
+	tenantTurns       map[lane]turnAt
+	preferred         map[task.ID]bool
 	holders           map[string]task.ID // of locks: a row that runs, or has ended and was not followed yet
 	lockNotes         []lockNote         // oldest first
 	turns             turns
@@ -78,6 +80,7 @@ type Row struct {
 	RollbackPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
 	Lock            string          // rows with the same one never run at once; "": none
 	Sequence        string          // rows of the type with the same one run one after another; "": none
+	Tenant          string          // whose turns it takes; "": none
 	Held            task.Hold       // what it waits for, so that no claim looks at it
 	After           []task.ID       // that have to end before it starts
 	AfterIf         string          // how they have to
@@ -148,24 +151,25 @@ type Agent struct {
 // New makes an empty store whose clock is the function. It reads the clock once a call.
 func New(clock func() time.Time) *Store {
 	return &Store{
-		clock:     clock,
-		live:      map[task.ID]*Row{},
-		archive:   map[task.ID]*Row{},
-		follow:    map[[2]string]*Row{},
-		attempts:  map[task.ID][]Attempt{},
-		agents:    map[task.Session]*Agent{},
-		policies:  map[task.PolicyHash]store.NamedPolicy{},
-		kept:      map[task.ID]int{},
-		listeners: map[*func(store.News)]struct{}{},
-		batches:   map[task.BatchID]*Batch{},
-		named:     map[string]*NamedLease{},
-		schedules: map[string]*Schedule{},
-		plans:     map[string]*ChunkPlan{},
-		chunks:    map[task.ID]*Chunk{},
-		limits:    map[string]store.LimitInForce{},
-		buckets:   map[string]store.Bucket{},
-		holders:   map[string]task.ID{},
-		turns:     newTurns(),
+		clock:       clock,
+		live:        map[task.ID]*Row{},
+		archive:     map[task.ID]*Row{},
+		follow:      map[[2]string]*Row{},
+		attempts:    map[task.ID][]Attempt{},
+		agents:      map[task.Session]*Agent{},
+		policies:    map[task.PolicyHash]store.NamedPolicy{},
+		kept:        map[task.ID]int{},
+		listeners:   map[*func(store.News)]struct{}{},
+		batches:     map[task.BatchID]*Batch{},
+		named:       map[string]*NamedLease{},
+		schedules:   map[string]*Schedule{},
+		plans:       map[string]*ChunkPlan{},
+		chunks:      map[task.ID]*Chunk{},
+		limits:      map[string]store.LimitInForce{},
+		buckets:     map[string]store.Bucket{},
+		holders:     map[string]task.ID{},
+		turns:       newTurns(),
+		tenantTurns: map[lane]turnAt{},
 	}
 }
 
@@ -229,7 +233,7 @@ func (r *Row) task() task.Task {
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
-		Deadline: r.Deadline, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		Deadline: r.Deadline, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Tenant: r.Tenant, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 	}
 	if r.Outcome != "" {
 		t.Previous = &task.Previous{Outcome: r.Outcome, Error: r.Error}

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.enqueue(
     traceparent text DEFAULT NULL, created_by text DEFAULT NULL, batch_id bigint DEFAULT NULL,
     rollback_payload jsonb DEFAULT NULL, on_live text DEFAULT NULL, debounce interval DEFAULT NULL,
     debounce_max interval DEFAULT NULL, lock text DEFAULT NULL, sequence text DEFAULT NULL,
-    after bigint[] DEFAULT NULL, after_if text DEFAULT NULL
+    after bigint[] DEFAULT NULL, after_if text DEFAULT NULL, tenant text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
 $leasehold$
@@ -20,15 +20,17 @@ BEGIN
             enqueue.priority, enqueue.region, enqueue.max_attempts, enqueue.labels, enqueue.traceparent, enqueue.created_by,
             enqueue.batch_id, enqueue.rollback_payload, enqueue.on_live, enqueue.debounce, enqueue.debounce_max, enqueue.lock,
             enqueue.sequence,
-            enqueue.after, enqueue.after_if) AS r);
+            enqueue.after, enqueue.after_if,
+            enqueue.tenant) AS r);
     END IF;
     FOR round IN 1..10 LOOP
         INSERT INTO {schema}.task AS t (type, payload, key, run_at, priority, region, max_attempts, labels,
-                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence, after, after_if)
+                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence, after, after_if, tenant)
         VALUES (enqueue.type, coalesce(enqueue.payload, '{}'), enqueue.key, coalesce(enqueue.run_at, now()),
                 coalesce(enqueue.priority, 0), enqueue.region, enqueue.max_attempts, enqueue.labels,
                 enqueue.traceparent, enqueue.created_by, enqueue.batch_id, enqueue.rollback_payload, enqueue.lock,
-                enqueue.sequence, enqueue.after, enqueue.after_if)
+                enqueue.sequence, enqueue.after, enqueue.after_if,
+                enqueue.tenant)
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING t.id INTO found_id;
         IF found_id IS NOT NULL THEN
@@ -44,5 +46,5 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint,
-    jsonb, text, interval, interval, text, text, bigint[], text)
+    jsonb, text, interval, interval, text, text, bigint[], text, text)
     FROM PUBLIC;

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.enqueue_result(
     rollback_payload jsonb DEFAULT NULL, on_live text DEFAULT NULL, debounce interval DEFAULT NULL,
     debounce_max interval DEFAULT NULL, lock text DEFAULT NULL, sequence text DEFAULT NULL,
     after bigint[] DEFAULT NULL, after_if text DEFAULT NULL,
-    OUT id bigint, OUT answer text
+    tenant text DEFAULT NULL, OUT id bigint, OUT answer text
 )
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
@@ -19,11 +19,11 @@ DECLARE
 BEGIN
     FOR round IN 1..10 LOOP
         INSERT INTO {schema}.task AS t (type, payload, key, run_at, priority, region, max_attempts, labels,
-                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence, after, after_if)
+                                        traceparent, created_by, batch_id, rollback_payload, lock, sequence, after, after_if, tenant)
         VALUES (enqueue_result.type, coalesce(enqueue_result.payload, '{}'), enqueue_result.key, due,
                 coalesce(enqueue_result.priority, 0), enqueue_result.region, enqueue_result.max_attempts, enqueue_result.labels,
                 enqueue_result.traceparent, enqueue_result.created_by, enqueue_result.batch_id, enqueue_result.rollback_payload,
-                enqueue_result.lock, enqueue_result.sequence, enqueue_result.after, enqueue_result.after_if)
+                enqueue_result.lock, enqueue_result.sequence, enqueue_result.after, enqueue_result.after_if, enqueue_result.tenant)
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING t.id INTO got;
         IF got IS NOT NULL THEN
@@ -35,7 +35,7 @@ BEGIN
             got := {schema}.replace_live(enqueue_result.type, enqueue_result.payload, enqueue_result.key, due,
                 enqueue_result.priority, enqueue_result.region, enqueue_result.max_attempts, enqueue_result.labels,
                 enqueue_result.traceparent, enqueue_result.created_by, enqueue_result.rollback_payload, enqueue_result.debounce_max,
-                enqueue_result.lock, enqueue_result.sequence);
+                enqueue_result.lock, enqueue_result.sequence, enqueue_result.tenant);
             IF got IS NOT NULL THEN
                 id := got;
                 answer := 'replaced';
@@ -55,16 +55,18 @@ BEGIN
         answer := 'kept';
         IF live <> 'keep' THEN
             INSERT INTO {schema}.follow AS f (id, type, payload, key, run_at, priority, region, max_attempts, labels, traceparent,
-                                              created_by, rollback_payload, lock, sequence)
+                                              created_by, rollback_payload, lock, sequence, tenant)
             VALUES (nextval(pg_get_serial_sequence({schema_literal} || '.task', 'id')), enqueue_result.type,
                     coalesce(enqueue_result.payload, '{}'), enqueue_result.key, due, coalesce(enqueue_result.priority, 0),
                     enqueue_result.region, enqueue_result.max_attempts, enqueue_result.labels, enqueue_result.traceparent,
-                    enqueue_result.created_by, enqueue_result.rollback_payload, enqueue_result.lock, enqueue_result.sequence)
+                    enqueue_result.created_by, enqueue_result.rollback_payload, enqueue_result.lock, enqueue_result.sequence,
+                    enqueue_result.tenant)
             ON CONFLICT (type, key) DO UPDATE SET
                 payload = excluded.payload, rollback_payload = excluded.rollback_payload, priority = excluded.priority,
                 region = excluded.region, max_attempts = excluded.max_attempts, labels = excluded.labels,
                 traceparent = excluded.traceparent, created_by = excluded.created_by, lock = excluded.lock,
                 sequence = excluded.sequence,
+                tenant = excluded.tenant,
                 run_at = least(excluded.run_at, f.created_at + enqueue_result.debounce_max)
             RETURNING f.id INTO got;
             id := got;
@@ -77,7 +79,7 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.enqueue_result(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint,
-    jsonb, text, interval, interval, text, text, bigint[], text)
+    jsonb, text, interval, interval, text, text, bigint[], text, text)
     FROM PUBLIC;
 
 -- Returns what is to become of a live row, keep, replace or again, and raises where the request contradicts itself. Go:
@@ -124,7 +126,7 @@ REVOKE ALL ON FUNCTION {schema}.check_on_live(text, bigint, timestamptz, text, i
 CREATE OR REPLACE FUNCTION {schema}.replace_live(
     of_type text, payload jsonb, of_key text, due timestamptz, priority integer, region text, max_attempts integer, labels jsonb,
     traceparent text, created_by text, rollback_payload jsonb, debounce_max interval, lock text,
-    sequence text
+    sequence text, tenant text
 ) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
@@ -147,7 +149,7 @@ BEGIN
             run_at = least(due, t.created_at + debounce_max),
             priority = coalesce(replace_live.priority, 0), region = replace_live.region, max_attempts = replace_live.max_attempts,
             labels = replace_live.labels, traceparent = replace_live.traceparent, created_by = replace_live.created_by, deadline = NULL,
-            lock = replace_live.lock, sequence = replace_live.sequence, held = CASE WHEN w.held = 'after' THEN w.held END
+            lock = replace_live.lock, sequence = replace_live.sequence, tenant = replace_live.tenant, held = CASE WHEN w.held = 'after' THEN w.held END
         FROM was AS w WHERE t.id = w.id
         RETURNING t.id
     )
@@ -160,4 +162,4 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.replace_live(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, jsonb, interval,
-    text, text) FROM PUBLIC;
+    text, text, text) FROM PUBLIC;

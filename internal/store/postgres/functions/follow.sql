@@ -36,13 +36,13 @@ BEGIN
         DELETE FROM {schema}.follow AS f USING unnest(types, keys, until) AS g (type, key, until)
         WHERE f.type = g.type AND f.key = g.key
         RETURNING f.id, f.type, f.key, greatest(f.run_at, g.until) AS run_at, f.created_at, f.priority, f.region, f.payload,
-            f.rollback_payload, f.labels, f.traceparent, f.created_by, f.max_attempts, f.lock, f.sequence, f.awaited
+            f.rollback_payload, f.labels, f.traceparent, f.created_by, f.max_attempts, f.lock, f.sequence, f.awaited, f.tenant
     )
     INSERT INTO {schema}.task (id, type, key, run_at, created_at, priority, region, payload, rollback_payload, labels, traceparent,
-        created_by, max_attempts, lock, sequence, awaited, fence)
+        created_by, max_attempts, lock, sequence, awaited, tenant, fence)
     OVERRIDING SYSTEM VALUE
     SELECT d.id, d.type, d.key, d.run_at, d.created_at, d.priority, d.region, d.payload, d.rollback_payload, d.labels, d.traceparent,
-        d.created_by, d.max_attempts, d.lock, d.sequence, d.awaited, 1
+        d.created_by, d.max_attempts, d.lock, d.sequence, d.awaited, d.tenant, 1
     FROM due AS d;
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;

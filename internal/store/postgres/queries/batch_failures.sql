@@ -1,7 +1,7 @@
 -- Finds the newest rows of a batch that failed, and why: of a row that is or was rolled back for it, what its last run
--- said. Rows that are being rolled back are found by the indexes of what waits for that, of what waits for a lock, and of what runs: "+ 0" keeps the
--- planner from the index of batches, where a million rows can wait. The first condition on the state of what runs is that
--- of task_running, which the planner does not infer from the second.
+-- said. Rows that are being rolled back are found by the indexes of what waits for that, without and with a tenant, of what is held
+-- back, and of what runs: "+ 0" keeps the planner from the index of batches, where a million rows can wait. The first condition on
+-- the state of what runs is that of task_running, which the planner does not infer from the second.
 SELECT f.id, left(CASE WHEN f.was_rolled_back THEN h.error ELSE f.error END, 1024) FROM (
     (SELECT a.id, a.error, a.state = 'rolled_back' AS was_rolled_back FROM {schema}.task_archive AS a
      WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (@id::bigint, 0) AND (a.batch_id, a.id) < (@id::bigint + 1, 0)
@@ -9,11 +9,18 @@ SELECT f.id, left(CASE WHEN f.was_rolled_back THEN h.error ELSE f.error END, 102
      ORDER BY a.batch_id DESC, a.id DESC LIMIT 10000)
     UNION ALL
     (SELECT t.id, t.error, true FROM {schema}.task AS t
-     WHERE t.state = 'rollback_pending' AND t.held IS NULL AND t.batch_id + 0 = @id AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
+     WHERE t.state = 'rollback_pending' AND t.held IS NULL AND t.tenant IS NULL AND t.batch_id + 0 = @id
+       AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
      ORDER BY t.id DESC LIMIT 10000)
     UNION ALL
     (SELECT t.id, t.error, true FROM {schema}.task AS t
-     WHERE t.state = 'rollback_pending' AND t.held = 'lock' AND t.batch_id + 0 = @id AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
+     WHERE t.state = 'rollback_pending' AND t.held IS NULL AND t.tenant IS NOT NULL AND t.batch_id + 0 = @id
+       AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
+     ORDER BY t.id DESC LIMIT 10000)
+    UNION ALL
+    (SELECT t.id, t.error, true FROM {schema}.task AS t
+     WHERE t.state = 'rollback_pending' AND t.held IS NOT NULL AND t.batch_id + 0 = @id
+       AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
      ORDER BY t.id DESC LIMIT 10000)
     UNION ALL
     (SELECT t.id, t.error, true FROM {schema}.task AS t

@@ -1,14 +1,15 @@
 -- name: enqueue
 -- Inserts a task, unless a live one has its type and key.
 INSERT INTO {schema}.task (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,
-    batch_id, rollback_payload, lock, sequence, after, after_if)
+    batch_id, rollback_payload, lock, sequence, after, after_if, tenant)
 VALUES (@type, coalesce(nullif(@payload::text, '')::jsonb, '{}'),
         coalesce(@run_at::timestamptz, now() + @delay::bigint * interval '1 microsecond'), @priority::bigint,
             nullif(@key::text, ''),
         nullif(@region::text, ''), nullif(@max_attempts::bigint, 0), nullif(@labels::text, '')::jsonb,
             nullif(@traceparent::text, ''),
         nullif(@created_by::text, ''), nullif(@batch_id::bigint, 0), nullif(@rollback_payload::text, '')::jsonb, nullif(@lock::text, ''),
-        nullif(@sequence::text, ''), nullif(@after::bigint[], '{}'), nullif(@after_if::text, ''))
+        nullif(@sequence::text, ''), nullif(@after::bigint[], '{}'), nullif(@after_if::text, ''),
+        nullif(@tenant::text, ''))
 ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id
 
@@ -23,7 +24,8 @@ SELECT r.id, r.answer FROM {schema}.enqueue_result(type => @type, payload => nul
     debounce => nullif(@debounce::bigint, 0) * interval '1 microsecond',
     debounce_max => nullif(@debounce_max::bigint, 0) * interval '1 microsecond', lock => nullif(@lock::text, ''),
     sequence => nullif(@sequence::text, ''),
-    after => nullif(@after::bigint[], '{}'), after_if => nullif(@after_if::text, '')) AS r
+    after => nullif(@after::bigint[], '{}'), after_if => nullif(@after_if::text, ''),
+    tenant => nullif(@tenant::text, '')) AS r
 
 -- name: find_key
 -- Finds the live task with a type and key.

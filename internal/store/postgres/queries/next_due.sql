@@ -5,7 +5,7 @@ SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM (
     CROSS JOIN unnest(@regions::text[]) AS g (region) CROSS JOIN {priorities states='pending','retry_pending' region=g.region}
     CROSS JOIN LATERAL (
         SELECT t.run_at FROM {schema}.task AS t
-        WHERE t.state IN ('pending', 'retry_pending') AND t.held IS NULL
+        WHERE t.state IN ('pending', 'retry_pending') AND t.held IS NULL AND t.tenant IS NULL
               AND (t.batch_id IS NULL OR t.batch_id <> ALL (ARRAY(
                   SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))
               AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
@@ -15,7 +15,7 @@ SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM (
     CROSS JOIN unnest(@regions::text[]) AS g (region) CROSS JOIN {priorities states='rollback_pending' region=g.region}
     CROSS JOIN LATERAL (
         SELECT t.run_at FROM {schema}.task AS t
-        WHERE t.state = 'rollback_pending' AND t.held IS NULL
+        WHERE t.state = 'rollback_pending' AND t.held IS NULL AND t.tenant IS NULL
               AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
         ORDER BY t.run_at, t.id LIMIT 1) AS r WHERE w.rollback
 ) AS first

@@ -12,7 +12,7 @@ WITH hit AS MATERIALIZED (
     SELECT t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
         t.max_attempts, t.created_at, t.fence, t.session, t.policy, t.lease_until, t.claimed_at, t.deadline, t.result,
         t.cancel_requested_at, t.cancel_requested_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round,
-        t.cause, t.rollback_payload, t.lock, t.sequence, t.after, t.after_if, t.awaited,
+        t.cause, t.rollback_payload, t.lock, t.sequence, t.after, t.after_if, t.awaited, t.tenant,
         i.next, i.next_attempt, i.next_deferrals, i.next_ever_started, i.verdict, i.next_error, i.next_result, i.next_output,
         i.started, i.keep, i.phase, i.ran_attempt, i.ran_fence, i.ran_error, i.new_progress, i.new_message, i.new_checkpoint,
         i.silent, i.finished, i.new_result, i.new_cause
@@ -33,7 +33,7 @@ WITH hit AS MATERIALIZED (
             held.lease_until, held.claimed_at, held.deadline, held.result, held.cancel_requested_at,
             held.cancel_requested_by, held.message,
             held.progress, held.checkpoint, held.batch_id, held.round, held.cause, held.rollback_payload,
-            held.lock, held.sequence, held.after, held.after_if, held.awaited
+            held.lock, held.sequence, held.after, held.after_if, held.awaited, held.tenant
         FROM {schema}.task AS held
         WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = @session AND held.claim IS NOT NULL
           AND NOT (i.cancel_unseen AND held.cancel_requested_at IS NOT NULL)
@@ -41,7 +41,7 @@ WITH hit AS MATERIALIZED (
     ) AS t
 ), leaving AS (
     SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
-        created_at, session, policy, claimed_at, deadline, batch_id, round, cause, lock, sequence, after, after_if,
+        created_at, session, policy, claimed_at, deadline, batch_id, round, cause, lock, sequence, after, after_if, tenant,
         next AS end_state, fence + 1 AS end_fence, next_attempt AS end_attempt, next_deferrals AS end_deferrals,
         next_ever_started AS end_ever_started, nullif(verdict, '') AS end_outcome, nullif(next_error, '') AS end_error,
         CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END AS end_result,

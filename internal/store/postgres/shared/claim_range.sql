@@ -11,7 +11,7 @@ SELECT t.id, t.run_at, t.batch_id, t.lock, t.sequence,
                 + CASE WHEN t.rollback_payload IS NULL AND t.result IS NULL AND t.checkpoint IS NULL THEN 0
                     ELSE 131072 + 32 * coalesce(pg_column_size(t.rollback_payload), 0)::float8 END AS bytes
             FROM {schema}.task AS t
-            WHERE t.state IN ({states}) AND t.held IS NULL AND t.type = w.type AND coalesce(t.region, '') = {region}
+            WHERE t.state IN ({states}) AND t.held IS NULL AND t.tenant {of_tenant} AND t.type = w.type AND coalesce(t.region, '') = {region}
               AND t.priority = p.priority AND t.run_at <= now()
               AND (t.run_at, t.id) > (coalesce((@low_times::timestamptz[])[{place}], '-infinity'),
                                       coalesce((@low_ids::bigint[])[{place}], 0))

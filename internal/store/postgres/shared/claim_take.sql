@@ -15,7 +15,7 @@ UPDATE {schema}.task AS t SET
     session = @session, claim = @number, fence = greatest(least(t.fence, 4611686018426339328), 0) + 1,
     attempt = greatest(least(t.attempt, 1000000), 0) + 1, policy = w.policy{and_limited}, claimed_at = now(),
     lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
-FROM want AS w
+FROM {of_want} AS w
 WHERE t.id = ANY (ARRAY(
       SELECT p.id FROM picked AS p
       WHERE p.lock IS NULL AND (p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b)))

@@ -7,7 +7,7 @@
 -- store.EnqueueRequest.
 CREATE VIEW enqueue AS
     SELECT id, type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, batch_id,
-           rollback_payload, NULL AS on_live, NULL AS debounce_s, NULL AS debounce_max_s, lock, sequence, after, after_if
+           rollback_payload, NULL AS on_live, NULL AS debounce_s, NULL AS debounce_max_s, lock, sequence, after, after_if, tenant
     FROM task;
 
 CREATE VIEW enqueue_result AS SELECT task_id AS id, answer FROM enqueued;
@@ -44,17 +44,17 @@ BEGIN
     WHERE NEW.on_live IS NOT NULL OR NEW.debounce_s IS NOT NULL;
 
     INSERT INTO task (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, batch_id,
-                      rollback_payload, lock, sequence, after, after_if)
+                      rollback_payload, lock, sequence, after, after_if, tenant)
     VALUES (NEW.type, ifnull(NEW.payload, '{}'), ifnull(NEW.run_at, {seconds_from_now of=NEW.debounce_s}),
             ifnull(NEW.priority, 0), NEW.key, NEW.region, NEW.max_attempts, NEW.labels, NEW.traceparent, NEW.created_by,
-            NEW.batch_id, NEW.rollback_payload, NEW.lock, NEW.sequence, NEW.after, NEW.after_if)
+            NEW.batch_id, NEW.rollback_payload, NEW.lock, NEW.sequence, NEW.after, NEW.after_if, NEW.tenant)
     ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING;
 
     INSERT INTO meet_live (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,
-                           rollback_payload, debounce_max_s, lock, sequence)
+                           rollback_payload, debounce_max_s, lock, sequence, tenant)
     SELECT NEW.type, ifnull(NEW.payload, '{}'), ifnull(NEW.run_at, {seconds_from_now of=NEW.debounce_s}), ifnull(NEW.priority, 0),
            NEW.key, NEW.region, NEW.max_attempts, NEW.labels, NEW.traceparent, NEW.created_by, NEW.rollback_payload,
-           NEW.debounce_max_s, NEW.lock, NEW.sequence
+           NEW.debounce_max_s, NEW.lock, NEW.sequence, NEW.tenant
     FROM enqueued WHERE (NEW.on_live <> 'keep' OR NEW.debounce_s IS NOT NULL) AND answer IN ('replaced', 'follows');
     UPDATE enqueued SET task_id = (SELECT max(id) FROM task)
     WHERE answer = 'inserted' AND (NEW.on_live IS NOT NULL OR NEW.debounce_s IS NOT NULL);

@@ -8,9 +8,9 @@ CREATE VIEW insert_follower AS SELECT type, key, run_at AS until FROM follow;
 CREATE TRIGGER insert_follower_insert INSTEAD OF INSERT ON insert_follower
 BEGIN
     INSERT INTO task (id, type, key, priority, region, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-                      rollback_payload, lock, sequence, awaited, fence)
+                      rollback_payload, lock, sequence, awaited, tenant, fence)
     SELECT id, type, key, priority, region, max(run_at, ifnull(NEW.until, '')), payload, labels, traceparent, created_by, max_attempts,
-           created_at, rollback_payload, lock, sequence, awaited, 1
+           created_at, rollback_payload, lock, sequence, awaited, tenant, 1
     FROM follow WHERE type = NEW.type AND key = NEW.key;
     UPDATE wakeup SET due = due + 1 WHERE changes() > 0; -- the id is not the highest
     DELETE FROM follow WHERE type = NEW.type AND key = NEW.key;

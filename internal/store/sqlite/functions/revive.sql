@@ -9,16 +9,16 @@ CREATE VIEW revive AS SELECT id, '' AS verb, run_at FROM task_archive;
 CREATE TRIGGER revive_insert INSTEAD OF INSERT ON revive
 BEGIN
     INSERT INTO task (id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
-                      deferrals, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence, after, after_if, held,
-                      lease_until, run_at, state, ever_started, deadline, cause, round, result, progress, message)
+                      deferrals, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence, after, after_if,
+                      held, tenant, lease_until, run_at, state, ever_started, deadline, cause, round, result, progress, message)
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
            0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence, after, after_if,
-           iif(NOT ever_started AND after <> '[]', 'after', NULL), lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'pending',
+           iif(NOT ever_started AND after <> '[]', 'after', NULL), tenant, lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'pending',
            ever_started AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'retry'
     UNION ALL
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
-           0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence, after, after_if, NULL,
+           0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence, after, after_if, NULL, tenant,
            lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'rollback_pending', ever_started, deadline,
            CASE
                WHEN state = 'rollback_failed' THEN cause

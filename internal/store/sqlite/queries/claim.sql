@@ -4,24 +4,27 @@
 -- nullif makes a comparison with NULL: that half of the union ends at once.
 
 -- name: stopping
--- Whether waiting rows belong to batches that are being stopped. Mostly none do, and then a claim need not check for them.
+-- Whether waiting rows belong to batches that are being stopped, and whether rows with a tenant wait to be run, and to be rolled back. Mostly
+-- none do, and then a claim need not look for them.
 -- INDEXED BY batch_stopping: it has few entries or none, and the planner cannot know that. INDEXED BY task_batch: task_due has
 -- the waiting rows of all batches.
 SELECT EXISTS (
     SELECT 1 FROM batch INDEXED BY batch_stopping
     WHERE stopping = 1 AND ended_at IS NULL AND EXISTS (
-        SELECT 1 FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state IN ('pending', 'retry_pending')));
+        SELECT 1 FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state IN ('pending', 'retry_pending'))),
+    EXISTS (SELECT 1 FROM task INDEXED BY task_tenant WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NOT NULL),
+    EXISTS (SELECT 1 FROM task INDEXED BY task_tenant_rollback WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NOT NULL);
 
 -- name: head_due
 -- The first row of the highest priority below a bound: one step in the index, so a million rows that are due next year cost as
 -- little as one.
 SELECT priority, run_at FROM task INDEXED BY task_due
-WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = @region AND priority < @below
+WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = @region AND priority < @below
 ORDER BY priority DESC, run_at, id LIMIT 1;
 
 -- name: head_rollback
 SELECT priority, run_at FROM task INDEXED BY task_rollback
-WHERE state = 'rollback_pending' AND held IS NULL AND type = @type AND ifnull(region, '') = @region AND priority < @below
+WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = @region AND priority < @below
 ORDER BY priority DESC, run_at, id LIMIT 1;
 
 -- name: claim_due
@@ -31,11 +34,11 @@ ORDER BY priority DESC, run_at, id LIMIT 1;
 SELECT {claimable_columns}
 FROM (
     SELECT id, run_at FROM task INDEXED BY task_due
-    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = ''
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = ''
         AND priority = @priority AND run_at <= @now
     UNION ALL
     SELECT id, run_at FROM task INDEXED BY task_due
-    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '')
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '')
         AND priority = @priority AND run_at <= @now
     ORDER BY run_at, id LIMIT @limit) AS due
 CROSS JOIN task NOT INDEXED ON task.id = due.id WHERE {small_documents};
@@ -47,11 +50,11 @@ SELECT {claimable_columns}
 FROM (
     SELECT id FROM (
         SELECT id, run_at, batch_id FROM task INDEXED BY task_due
-        WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = ''
+        WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = ''
             AND priority = @priority AND run_at <= @now
         UNION ALL
         SELECT id, run_at, batch_id FROM task INDEXED BY task_due
-        WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '')
+        WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '')
             AND priority = @priority AND run_at <= @now
         ORDER BY run_at, id LIMIT @look_past)
     WHERE batch_id IS NULL OR batch_id NOT IN (
@@ -64,11 +67,11 @@ CROSS JOIN task NOT INDEXED ON task.id = due.id WHERE {small_documents};
 SELECT {claimable_columns}
 FROM (
     SELECT id, run_at FROM task INDEXED BY task_rollback
-    WHERE state = 'rollback_pending' AND held IS NULL AND type = @type AND ifnull(region, '') = ''
+    WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = ''
         AND priority = @priority AND run_at <= @now
     UNION ALL
     SELECT id, run_at FROM task INDEXED BY task_rollback
-    WHERE state = 'rollback_pending' AND held IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '')
+    WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '')
         AND priority = @priority AND run_at <= @now
     ORDER BY run_at, id LIMIT @limit) AS due
 CROSS JOIN task NOT INDEXED ON task.id = due.id WHERE {small_documents};
@@ -91,10 +94,10 @@ ORDER BY priority DESC, run_at, id;
 -- When the first row of one type and priority is due that may start, while batches are being stopped: see claim_startable.
 SELECT run_at FROM (
     SELECT id, run_at, batch_id FROM task INDEXED BY task_due
-    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = '' AND priority = @priority
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = '' AND priority = @priority
     UNION ALL
     SELECT id, run_at, batch_id FROM task INDEXED BY task_due
-    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority
     ORDER BY run_at, id LIMIT @look_past)
 WHERE batch_id IS NULL OR batch_id NOT IN (
     SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL)

@@ -2,17 +2,17 @@
 INSERT INTO task
     (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at, batch_id, rollback_payload, lock,
     sequence,
-    after, after_if)
+    after, after_if, tenant)
 VALUES (@type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labels, @traceparent, @created_by, @now, @batch,
-    @rollback_payload, @lock, @sequence, @after, @after_if)
+    @rollback_payload, @lock, @sequence, @after, @after_if, @tenant)
 ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id;
 
 -- name: enqueue_live
 INSERT INTO enqueue (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, batch_id,
-    rollback_payload, on_live, debounce_s, debounce_max_s, lock, sequence, after, after_if)
+    rollback_payload, on_live, debounce_s, debounce_max_s, lock, sequence, after, after_if, tenant)
 VALUES (@type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labels, @traceparent, @created_by, @batch,
-    @rollback_payload, @on_live, @debounce_s, @debounce_max_s, @lock, @sequence, @after, @after_if);
+    @rollback_payload, @on_live, @debounce_s, @debounce_max_s, @lock, @sequence, @after, @after_if, @tenant);
 
 -- name: enqueue_result
 SELECT id, answer FROM enqueue_result;
@@ -32,6 +32,6 @@ RETURNING id;
 -- name: insert_row
 -- A row of a batch. For several rows, the values in parentheses are repeated (listOf).
 INSERT INTO task (created_at, batch_id, type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,
-    rollback_payload, lock, sequence, after, after_if)
+    rollback_payload, lock, sequence, after, after_if, tenant)
 VALUES (@now, @batch, @type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labels, @traceparent, @created_by,
-    @rollback_payload, @lock, @sequence, @after, @after_if);
+    @rollback_payload, @lock, @sequence, @after, @after_if, @tenant);

@@ -51,11 +51,19 @@ FROM agent WHERE present_until > @now AND workers > 0 AND ordered IS NULL;
 -- The counts of live rows are read from one index each, and in its order: payloads cost nothing, and nothing is sorted. INDEXED
 -- BY: after an ANALYZE the planner may prefer the table.
 SELECT type, min(run_at), count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
-FROM task INDEXED BY task_due WHERE state IN ('pending', 'retry_pending') AND held IS NULL GROUP BY type;
+FROM task INDEXED BY task_due WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL GROUP BY type;
 
 -- name: count_rollback
 SELECT type, min(run_at), count(*) FILTER (WHERE state = 'rollback_pending')
-FROM task INDEXED BY task_rollback WHERE state = 'rollback_pending' AND held IS NULL GROUP BY type;
+FROM task INDEXED BY task_rollback WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL GROUP BY type;
+
+-- name: count_tenant_due
+SELECT type, min(run_at), count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
+FROM task INDEXED BY task_tenant WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NOT NULL GROUP BY type;
+
+-- name: count_tenant_rollback
+SELECT type, min(run_at), count(*) FILTER (WHERE state = 'rollback_pending')
+FROM task INDEXED BY task_tenant_rollback WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NOT NULL GROUP BY type;
 
 -- name: count_held
 -- Rows that wait for their lock are not due, whatever run_at is.

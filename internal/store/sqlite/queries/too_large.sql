@@ -4,13 +4,13 @@
 SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifnull(octet_length(result), 0),
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_due
-WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = '' AND priority = @priority AND run_at <= @now
+WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = '' AND priority = @priority AND run_at <= @now
     AND NOT ({small_documents})
 UNION ALL
 SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifnull(octet_length(result), 0),
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_due
-WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority AND run_at <= @now
+WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority AND run_at <= @now
     AND NOT ({small_documents})
 LIMIT 100;
 
@@ -18,13 +18,13 @@ LIMIT 100;
 SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifnull(octet_length(result), 0),
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_rollback
-WHERE state = 'rollback_pending' AND held IS NULL AND type = @type AND ifnull(region, '') = '' AND priority = @priority AND run_at <= @now
+WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = '' AND priority = @priority AND run_at <= @now
     AND NOT ({small_documents})
 UNION ALL
 SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifnull(octet_length(result), 0),
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_rollback
-WHERE state = 'rollback_pending' AND held IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority AND run_at <= @now
+WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority AND run_at <= @now
     AND NOT ({small_documents})
 LIMIT 100;
 

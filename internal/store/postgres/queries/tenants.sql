@@ -1,0 +1,79 @@
+-- Finding tenants: by a walk along the index from one to the next, which skips their rows.
+
+-- name: tenant_types
+-- Returns the places, from 1 on, of those types and phases of which rows with a tenant wait. A subquery with LIMIT cannot become one that reads
+-- the rows of all types.
+SELECT w.place FROM unnest(@types::text[], @rollbacks::boolean[]) WITH ORDINALITY AS w (type, rollback, place)
+WHERE CASE WHEN w.rollback THEN (
+        SELECT true FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
+            SELECT FROM {schema}.task AS t
+            WHERE t.state = 'rollback_pending' AND t.held IS NULL AND t.tenant IS NOT NULL AND t.type = w.type
+              AND coalesce(t.region, '') = g.region LIMIT 1) AS f LIMIT 1)
+    ELSE (
+        SELECT true FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
+            SELECT FROM {schema}.task AS t
+            WHERE t.state IN ('pending', 'retry_pending') AND t.held IS NULL AND t.tenant IS NOT NULL AND t.type = w.type
+              AND coalesce(t.region, '') = g.region LIMIT 1) AS f LIMIT 1) END
+
+-- name: find_tenants
+-- Returns the tenants behind one of which rows of a type wait to be run, @most of them at most, in order, and in how many microseconds
+-- the first row of each is due; NULL where none may start. Priorities are looked at one by one, as by a claim.
+WITH RECURSIVE walk (tenant, n) AS (
+    SELECT (
+        SELECT min(f.tenant) FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
+            SELECT t.tenant FROM {schema}.task AS t
+            WHERE t.state IN ('pending', 'retry_pending') AND t.held IS NULL AND t.tenant IS NOT NULL AND t.type = @type
+              AND coalesce(t.region, '') = g.region AND t.tenant > @after::text COLLATE "C"
+            ORDER BY t.tenant LIMIT 1
+        ) AS f
+    ), 1
+    UNION ALL
+    SELECT (
+        SELECT min(f.tenant) FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
+            SELECT t.tenant FROM {schema}.task AS t
+            WHERE t.state IN ('pending', 'retry_pending') AND t.held IS NULL AND t.tenant IS NOT NULL AND t.type = @type
+              AND coalesce(t.region, '') = g.region AND t.tenant > k.tenant
+            ORDER BY t.tenant LIMIT 1
+        ) AS f
+    ), k.n + 1
+    FROM walk AS k WHERE k.tenant IS NOT NULL AND k.n < @most::integer
+)
+SELECT w.tenant, (SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM unnest(@regions::text[]) AS g (region)
+    CROSS JOIN {priorities states='pending','retry_pending' region=g.region of_tenant==w.tenant} CROSS JOIN LATERAL (
+        SELECT t.run_at FROM {schema}.task AS t
+        WHERE t.state IN ('pending', 'retry_pending') AND t.held IS NULL AND t.tenant = w.tenant
+              AND (t.batch_id IS NULL OR t.batch_id <> ALL (ARRAY(
+                  SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))
+              AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
+        ORDER BY t.run_at, t.id LIMIT 1) AS first)
+FROM (SELECT k.tenant, @type::text AS type, k.n FROM walk AS k WHERE k.tenant IS NOT NULL) AS w ORDER BY w.n
+
+-- name: find_tenants_rollback
+-- As find_tenants, of rows that wait to be rolled back.
+WITH RECURSIVE walk (tenant, n) AS (
+    SELECT (
+        SELECT min(f.tenant) FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
+            SELECT t.tenant FROM {schema}.task AS t
+            WHERE t.state IN ('rollback_pending') AND t.held IS NULL AND t.tenant IS NOT NULL AND t.type = @type
+              AND coalesce(t.region, '') = g.region AND t.tenant > @after::text COLLATE "C"
+            ORDER BY t.tenant LIMIT 1
+        ) AS f
+    ), 1
+    UNION ALL
+    SELECT (
+        SELECT min(f.tenant) FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
+            SELECT t.tenant FROM {schema}.task AS t
+            WHERE t.state IN ('rollback_pending') AND t.held IS NULL AND t.tenant IS NOT NULL AND t.type = @type
+              AND coalesce(t.region, '') = g.region AND t.tenant > k.tenant
+            ORDER BY t.tenant LIMIT 1
+        ) AS f
+    ), k.n + 1
+    FROM walk AS k WHERE k.tenant IS NOT NULL AND k.n < @most::integer
+)
+SELECT w.tenant, (SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM unnest(@regions::text[]) AS g (region)
+    CROSS JOIN {priorities states='rollback_pending' region=g.region of_tenant==w.tenant} CROSS JOIN LATERAL (
+        SELECT t.run_at FROM {schema}.task AS t
+        WHERE t.state IN ('rollback_pending') AND t.held IS NULL AND t.tenant = w.tenant
+              AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
+        ORDER BY t.run_at, t.id LIMIT 1) AS first)
+FROM (SELECT k.tenant, @type::text AS type, k.n FROM walk AS k WHERE k.tenant IS NOT NULL) AS w ORDER BY w.n
