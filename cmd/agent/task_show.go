@@ -73,6 +73,18 @@ func (a *app) trace(ctx context.Context, s lease.Remote, i *store.TaskInfo) {
 
 // showTask writes all that is known of a task: what it is, how it went, what it printed.
 func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
+	t := taskTable(a.state(i.State), i)
+	if err := writeTable(w, t); err != nil {
+		return err
+	}
+	if err := showHistory(w, ops.History(i)); err != nil {
+		return err
+	}
+	return showOutput(w, i)
+}
+
+// taskTable has a line for each thing that a task has.
+func taskTable(state string, i *store.TaskInfo) table.Writer {
 	const most, mostShown = 400, 10
 	t := newTable(nil)
 	line := func(name string, value any) {
@@ -82,7 +94,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	}
 	line("task", i.ID)
 	line("type", ops.OneLine(i.Type, most))
-	line("state", a.state(i.State))
+	line("state", state)
 	line("summary", ops.Summary(i))
 	line("error", ops.OneLine(i.Error, most))
 	line("cause", i.Cause)
@@ -117,13 +129,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("lease until", ops.Lease(i))
 	line("deadline", timeOf(i.Deadline))
 	line("finished", timeOf(i.FinishedAt))
-	if err := writeTable(w, t); err != nil {
-		return err
-	}
-	if err := showHistory(w, ops.History(i)); err != nil {
-		return err
-	}
-	return showOutput(w, i)
+	return t
 }
 
 func showHistory(w io.Writer, history []ops.Attempt) error {

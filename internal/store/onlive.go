@@ -59,11 +59,13 @@ func (r *EnqueueRequest) checkOnLive(wrong func(string, ...any) error) error {
 		return wrong("a debounced task replaces the live one: use it with on live %s, or leave that out", OnLiveReplace)
 	case r.Debounce != 0 && (r.In != 0 || !r.RunAt.IsZero()):
 		return wrong("a due time and a debounce were given: use one of them")
-	case live != OnLiveKeep && r.Key == "":
+	case live == OnLiveKeep:
+		return nil
+	case r.Key == "":
 		return wrong("only a task with a key replaces or follows the live one: give it a key")
-	case live != OnLiveKeep && len(r.After) > 0:
+	case len(r.After) > 0:
 		return wrong("a task that waits for others replaces and follows none: leave out on live and debounce")
-	case live != OnLiveKeep && r.Batch != 0:
+	case r.Batch != 0:
 		return wrong("a task of a batch replaces and follows none: leave out the batch")
 	}
 	return nil

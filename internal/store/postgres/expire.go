@@ -47,8 +47,8 @@ func (s *Store) namedRows(ctx context.Context, t dayTable) (ids []int64, err err
 	return ids, err
 }
 
-// expireRows removes from a day that has to stay what belongs to no batch, and what no waiting row names: else one batch that never ends would keep all that
-// finished while it was there.
+// expireRows removes from a day that has to stay what belongs to no batch, and what no waiting row names: else one batch that never
+// ends would keep all that finished while it was there.
 func (s *Store) expireRows(ctx context.Context, t dayTable, keep []int64) (removed int64, err error) {
 	q := t.of(s.sql.ExpireRows)
 	for last := new(int64); last != nil; {

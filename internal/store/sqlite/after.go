@@ -64,36 +64,39 @@ func (t *tx) countEnds(most int, u *store.Unblocked) error {
 		return err
 	}
 	for _, n := range notes {
+		counted := 0
 		if n.live {
-			if _, err := t.exec(t.sql.Await, arg("ids", jsonList([]task.ID{n.id}))); err != nil {
-				return err
-			}
+			_, err = t.exec(t.sql.Await, arg("ids", jsonList([]task.ID{n.id})))
 		} else {
-			var waiting []task.ID
-			if err := t.query(scanIDs(&waiting), t.sql.WaitingFor, arg("id", int64(n.id)), arg("limit", most)); err != nil {
-				return err
-			}
-			if len(waiting) > 0 {
-				ids := arg("ids", jsonList(waiting))
-				if _, err := t.exec(t.sql.SetEnded, arg("id", int64(n.id)), ids); err != nil {
-					return err
-				}
-				if _, err := t.exec(t.sql.CountDown, ids); err != nil {
-					return err
-				}
-			}
-			u.Worked += len(waiting)
-			if len(waiting) == most { // there may be more
-				return nil
-			}
-			most -= len(waiting)
+			counted, err = t.countEnd(n.id, most)
 		}
+		if err != nil {
+			return err
+		}
+		u.Worked += counted
+		if counted == most { // there may be more
+			return nil
+		}
+		most -= counted
 		if _, err := t.exec(t.sql.DeleteEndedNote, arg("number", n.number)); err != nil {
 			return err
 		}
 		u.Worked++
 	}
 	return nil
+}
+
+// countEnd counts down for one row that has ended, in so many rows at most, and returns in how many.
+func (t *tx) countEnd(id task.ID, most int) (int, error) {
+	var waiting []task.ID
+	err := t.query(scanIDs(&waiting), t.sql.WaitingFor, arg("id", int64(id)), arg("limit", most))
+	if err != nil || len(waiting) == 0 {
+		return 0, err
+	}
+	ids := arg("ids", jsonList(waiting))
+	_, err = t.exec(t.sql.SetEnded, arg("id", int64(id)), ids)
+	_, counted := t.exec(t.sql.CountDown, ids)
+	return len(waiting), errors.Join(err, counted)
 }
 
 // decideDependents frees rows whose predecessors have all ended, cancels them, or has them wait for what is live again.
