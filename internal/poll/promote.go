@@ -15,8 +15,8 @@ const (
 	promoteLast  = 50 * time.Millisecond
 )
 
-// promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and now and then what others have left
-// behind. A repeat does nothing, so nothing has to be known about a promotion that did not answer.
+// promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and now and then
+// what others have left behind. A repeat does nothing, so nothing has to be known about a promotion that did not answer.
 type promoter struct {
 	e    *Engine
 	left chan struct{} // has an element when a row of this session has left its lock, or may have ended its turn

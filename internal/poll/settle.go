@@ -219,7 +219,9 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 		}
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
 		// A row that is lost may have been completed by an application.
-		unlocked = unlocked || (u.row().Lock != "" || u.row().Sequence != "") && (answers[i] == store.Applied || answers[i] == store.Ended || answers[i] == store.Lost)
+		if u.row().Lock != "" || u.row().Sequence != "" {
+			unlocked = unlocked || answers[i] == store.Applied || answers[i] == store.Ended || answers[i] == store.Lost
+		}
 		ended = ended || u.Next.State.Finished() || answers[i] == store.Lost
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)

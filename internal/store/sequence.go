@@ -7,7 +7,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// ErrNoSequence: there is no such sequence.
+// ErrNoSequence says that there is no such sequence.
 var ErrNoSequence = errors.New("no such sequence")
 
 // TypeSequence is what a configuration declares of the sequences of a row type. One that was never loaded before is newer than all others

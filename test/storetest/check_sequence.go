@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -310,7 +309,7 @@ func sequenceSkipped(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Equal(t, x[0], id)
 	_, err = r.SkipSequence(r.ctx, kind, "x", x[0], "")
-	require.True(t, errors.As(err, &refused), "%v", err)
+	require.ErrorAs(t, err, &refused)
 	r.promoted(1)
 	r.run(x[1])
 	r.run(x[2])

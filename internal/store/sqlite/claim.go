@@ -245,8 +245,8 @@ func (c *wanting) findLevel(priority int) error {
 // inOrder compares rows of one priority as they are claimed.
 func inOrder(a, b task.Task) int { return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID)) }
 
-// take claims what was found, but the rows whose turn it is not, or whose locks others have. Nothing can change a row between that it is read and claimed: the
-// transaction has the lock.
+// take claims what was found, but the rows whose turn it is not, or whose locks others have. Nothing can change a row between that it
+// is read and claimed: the transaction has the lock.
 func (c *wanting) take() (err error) {
 	var waiting int
 	if c.rows, waiting, err = c.takeTurns(c.rows); err != nil {

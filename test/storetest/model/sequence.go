@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -191,9 +192,7 @@ func (s *Store) declareSequences(session task.Session, list []store.TypeSequence
 			}
 		}
 	}
-	for typ, n := range wanted {
-		t.rules[typ] = n
-	}
+	maps.Copy(t.rules, wanted)
 	for by, a := range s.agents {
 		for _, typ := range a.Types {
 			if isPresent(by) && wanted[typ] == 0 {
