@@ -128,7 +128,8 @@ func (a *app) printEnqueued(id task.ID, answer store.Enqueued) error {
 func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
 	r := store.EnqueueRequest{
 		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
-		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), Lock: c.Lock, Sequence: c.Sequence, Tenant: c.Tenant, OnLive: store.OnLive(c.OnLive),
+		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), Lock: c.Lock, Sequence: c.Sequence, Tenant: c.Tenant,
+		OnLive:   store.OnLive(c.OnLive),
 		Debounce: time.Duration(c.Debounce), DebounceMax: time.Duration(c.DebounceMax), AfterIf: c.AfterIf,
 	}
 	for _, id := range c.After {

@@ -38,13 +38,12 @@ const (
 // Hold is what a waiting row is held back for, so that no claim looks at it; "" is nothing.
 type Hold string
 
+// What rows are held back for.
 const (
 	HoldLock     Hold = "lock"     // until its lock is free
 	HoldSequence Hold = "sequence" // until its turn in its sequence comes
+	HoldAfter    Hold = "after"    // until the tasks have ended that it names
 )
-
-// HoldAfter holds a row back until the tasks have ended that it names.
-const HoldAfter Hold = "after"
 
 // Task is a row as an attempt sees it: what a claim returned. Times are the store's clock.
 type Task struct {

@@ -82,7 +82,8 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
 			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelRequested: pointer(asked),
 			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
-			Batch: k.Batch, Lock: k.Lock, Sequence: k.Sequence, Tenant: k.Tenant, Held: i.Held, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
+			Batch: k.Batch, Lock: k.Lock, Sequence: k.Sequence, Tenant: k.Tenant, Held: i.Held,
+			Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
 			Follows: i.Follows,
 		})
 		return nil
