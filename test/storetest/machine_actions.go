@@ -156,7 +156,9 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	c.Session, c.Cut, c.Limited = s.ideal, &wantCut, wantRooms
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
-	require.Equal(m.t, wantCut, cut, "whether more may be due")
+	// A claim of rows with tenants ends where documents have to be read apart, and says that there may be more.
+	apart := cut && !wantCut && slices.ContainsFunc(got, func(r task.Task) bool { return r.Tenant != "" })
+	require.True(m.t, apart || wantCut == cut, "whether more may be due: %t, not %t", wantCut, cut)
 	wantViews, views := m.taskViews(want, onIdeal), m.taskViews(got, onReal)
 	if m.about == AboutChunks {
 		wantViews, views = byRow(wantViews), byRow(views)

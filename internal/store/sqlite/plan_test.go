@@ -144,6 +144,7 @@ func TestPlans(t *testing.T) {
 			"COVERING INDEX sequence_failure_name (type=? AND name=?)", "SEARCH sequence_rule USING PRIMARY KEY (type=?)",
 		},
 		h.sql.FreeTurn:     {byID},
+		h.sql.AnySequence:  {"USING COVERING INDEX task_sequence"},
 		h.sql.HoldTurns:    {byID},
 		h.sql.NextTurnNote: {"USING COVERING INDEX sequence_note_until"},
 		h.sql.ForgetTurn: {

@@ -836,14 +836,6 @@ CREATE TABLE sequence_failure (
 ) STRICT;
 CREATE INDEX sequence_failure_name ON sequence_failure (type, name, task_id);
 
--- Each end of a row with a sequence, however it comes about. What had succeeded, and was rolled back on request, has not failed.
-CREATE TRIGGER sequence_left AFTER INSERT ON task_archive WHEN NEW.sequence IS NOT NULL
-BEGIN
-    INSERT INTO sequence_note (type, name, until) VALUES (NEW.type, NEW.sequence, NEW.lease_until);
-    INSERT OR IGNORE INTO sequence_failure (task_id, type, name) SELECT NEW.id, NEW.type, NEW.sequence
-    WHERE NEW.state IN ('failed', 'cancelled', 'rollback_failed') OR NEW.state = 'rolled_back' AND NEW.cause IS NOT 'succeeded';
-END;
-
 -- What a failure does to the sequences of a row type, as the newest declaration of the present agents says: 'block' or 'continue'. A type
 -- that is not in here blocks.
 CREATE TABLE sequence_rule (

@@ -210,3 +210,17 @@ func (s *Store) CancelSequence(ctx context.Context, typ, name, by string) (n int
 	})
 	return n, err
 }
+
+// noteTurns notes that rows with a sequence have ended. They are in both tables.
+func (t *tx) noteTurns(ids []task.ID) error {
+	some := false
+	if err := t.row([]any{&some}, t.sql.AnySequence); err != nil || !some {
+		return err
+	}
+	for _, q := range []*sqltext.Query{t.sql.NoteTurns, t.sql.NoteFailures} {
+		if _, err := t.exec(q, arg("ids", jsonList(ids))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

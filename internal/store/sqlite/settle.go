@@ -240,7 +240,7 @@ func (b *settling) finish() error {
 		return err
 	}
 	if len(b.archived) > 0 {
-		if err := b.noteEnds(b.archived); err != nil {
+		if err := errors.Join(b.noteEnds(b.archived), b.noteTurns(b.archived)); err != nil {
 			return err
 		}
 		n, err := b.exec(b.sql.DeleteArchived, arg("ids", jsonList(b.archived)))

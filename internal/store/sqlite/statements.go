@@ -26,6 +26,7 @@ type statements struct {
 	LockStanding, TakeLock, HoldBack, AnyLock, NoteLocks, DueNotes, NextNote, AnyNote, DeleteNotes, FreeLock, NextClass,
 	PromoteFirst *sqltext.Query
 	// sequences.sql
+	AnySequence, NoteTurns, NoteFailures *sqltext.Query
 	Turn, NextTurn, PutTurn, FreeTurn, HoldTurns, DueTurnNotes, NextTurnNote, AnyTurnNote, DeleteTurnNotes, ForgetFailures,
 	ForgetTurn *sqltext.Query
 	AnySequenceRule, PutSequenceDeclarations, ForgetSequenceDeclarers, PutSequenceDeclarers, PutSequenceRule,

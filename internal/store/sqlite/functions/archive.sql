@@ -15,6 +15,8 @@ BEGIN
     FROM task WHERE task.id = NEW.id;
     -- Of one that waited for its lock, no other has waited.
     INSERT INTO lock_note (name) SELECT lock FROM task WHERE id = NEW.id AND lock IS NOT NULL AND held IS NULL;
+    {note_turn which==NEW.id};
+    {note_failure which==NEW.id};
     INSERT INTO ended_note (id) SELECT id FROM task WHERE id = NEW.id AND awaited;
     DELETE FROM dependency WHERE task_id = (SELECT id FROM task WHERE id = NEW.id AND held = 'after');
     DELETE FROM dependent WHERE task_id = (SELECT id FROM task WHERE id = NEW.id AND held = 'after');

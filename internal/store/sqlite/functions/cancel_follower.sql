@@ -13,6 +13,8 @@ BEGIN
         strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by, rollback_payload, lock,
         sequence, tenant
     FROM follow WHERE id = NEW.id;
+    {note_turn which==NEW.id};
+    {note_failure which==NEW.id};
     INSERT INTO ended_note (id) SELECT id FROM follow WHERE id = NEW.id AND awaited;
     DELETE FROM follow WHERE id = NEW.id;
 END;

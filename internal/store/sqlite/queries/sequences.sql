@@ -124,3 +124,13 @@ INSERT INTO sequence_cancel (type, name, by) VALUES (@type, @name, @by);
 SELECT count(*) FROM (
     SELECT id FROM task INDEXED BY task_sequence
     WHERE sequence IS NOT NULL AND type = @type AND sequence = @name AND state IN ('pending', 'retry_pending') ORDER BY id LIMIT 1000);
+
+-- name: any_sequence
+-- Whether live rows have one. INDEXED BY: it is one step.
+SELECT EXISTS (SELECT 1 FROM task INDEXED BY task_sequence WHERE sequence IS NOT NULL);
+
+-- name: note_turns
+{note_turn which=IN(SELECT(value)FROM(json_each(@ids)))};
+
+-- name: note_failures
+{note_failure which=IN(SELECT(value)FROM(json_each(@ids)))};
