@@ -40,8 +40,11 @@ func main() {
 		os.Exit(1)
 	}
 	a := attempt{log: log, envelope: e, does: e.Does(), reports: os.NewFile(3, "pings")}
+	stops := make(chan os.Signal, 16)
+	signal.Notify(stops, syscall.SIGTERM) // before it says that it has begun: what ends it afterwards, it says as well
 	a.lock(os.Args[2])
 	a.report(history.Start, "")
+	go a.heed(stops) // as long as the process
 	os.Exit(a.run())
 }
 
@@ -80,18 +83,18 @@ func (a *attempt) lock(dir string) {
 	a.held = file
 }
 
+// heed ends the process when it is asked to, if its script says so.
+func (a *attempt) heed(stops <-chan os.Signal) {
+	for range stops {
+		a.report(history.Signal, "TERM")
+		if a.does != script.Stubborn && a.does != script.Orphan {
+			os.Exit(1)
+		}
+	}
+}
+
 // run does what is to be done and gives the exit code.
 func (a *attempt) run() int {
-	stops := make(chan os.Signal, 16)
-	signal.Notify(stops, syscall.SIGTERM)
-	go func() { // as long as the process
-		for range stops {
-			a.report(history.Signal, "TERM")
-			if a.does != script.Stubborn && a.does != script.Orphan {
-				os.Exit(1)
-			}
-		}
-	}()
 	switch a.does {
 	case script.Fail:
 		a.report(history.End, "failed")
