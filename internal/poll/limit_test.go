@@ -148,13 +148,13 @@ func TestARateHoldsOverAgents(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
 		rate := func(r *rig) {
 			t := *r.opts.Types[0]
-			t.Rate, t.Burst = 50, 5
+			t.Rate, t.Burst = 20, 5
 			r.opts.Types = []*task.Type{&t}
 			r.deeds.do = takes(20 * time.Millisecond)
 		}
 		agents := []*rig{newRig(t, db, rate), newRig(t, db, rate), newRig(t, db, rate)}
 		after(time.Second)
-		agents[0].insert(6000)
+		agents[0].insert(1300)
 		after(time.Second)
 		from := time.Now()
 		after(time.Minute)
@@ -168,14 +168,14 @@ func TestARateHoldsOverAgents(t *testing.T) {
 			}
 			r.drain()
 		}
-		require.InEpsilon(t, 50*60, len(starts), 0.02)
+		require.InEpsilon(t, 20*60, len(starts), 0.02)
 		slices.SortFunc(starts, time.Time.Compare)
 		first := 0
 		for i, at := range starts {
 			for at.Sub(starts[first]) >= time.Second {
 				first++
 			}
-			require.LessOrEqual(t, i-first+1, 5+2*50)
+			require.LessOrEqual(t, i-first+1, 5+2*20)
 		}
 		require.Less(t, agents[0].wire.count("claim"), 62*150, "it does not spin")
 	})

@@ -27,7 +27,7 @@ func (r *lockRig) locked(name string, n int) []task.ID {
 // take claims up to n rows of kind, to be run or to be rolled back, as often as the claim holds some back.
 func (r *lockRig) take(n int) (rows []task.Task) {
 	r.t.Helper()
-	for {
+	for range 1000 {
 		var cut bool
 		r.claims++
 		got, err := r.Claim(r.ctx, store.Claim{Session: r.session, Number: r.claims, Cut: &cut, Wants: []store.Want{
@@ -38,6 +38,8 @@ func (r *lockRig) take(n int) (rows []task.Task) {
 			return rows
 		}
 	}
+	require.Fail(r.t, "claims hold back rows without an end")
+	return nil
 }
 
 // promoted has locks passed on until there are none, and asserts how many rows may be claimed by that.
