@@ -118,6 +118,9 @@ func (a *agent) run() error {
 	group.add(untilCancelled("maintenance", work.Maintenance{
 		Store: a.store, Retention: a.cfg.Store.Retention, Log: a.log, Metrics: a.metrics,
 	}.Run))
+	group.add(untilCancelled("declarations", work.Declaring{
+		Store: a.store, Joined: a.joined, Session: a.engine.Session, Blocks: a.cfg.Blocks(), Log: a.log, Metrics: a.metrics,
+	}.Run))
 	group.add(untilCancelled("schedules", a.fires.Run)) // of an observer, too: it takes no worker
 	group.add(untilCancelled("chunks", a.chunks.Run))
 	if a.cfg.Agent.Workers > 0 { // an observer changes nothing

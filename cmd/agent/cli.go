@@ -26,6 +26,7 @@ type cli struct {
 	Check      workerCheckCmd `cmd:"" name:"worker-check" help:"Check whether a command keeps to the protocol of workers."`
 	Validate   validateCmd    `cmd:"" help:"Check the configuration."`
 	ShowConfig showConfigCmd  `cmd:"" name:"config" help:"Print the effective configuration."`
+	Plan       planCmd        `cmd:"" help:"Compare the configuration with what present agents declare."`
 	Migrate    migrateCmd     `cmd:"" help:"Show or migrate the store's schema."`
 	Enqueue    enqueueCmd     `cmd:"" help:"Enqueue a task."`
 	Task       taskCmd        `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
@@ -45,7 +46,6 @@ type cli struct {
 
 // later are the commands of rooms that are not built yet.
 type later struct {
-	Plan    laterCmd `cmd:"" hidden:"" passthrough:""`
 	Pause   laterCmd `cmd:"" hidden:"" passthrough:""`
 	Resume  laterCmd `cmd:"" hidden:"" passthrough:""`
 	Orphans laterCmd `cmd:"" hidden:"" passthrough:""`

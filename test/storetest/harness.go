@@ -28,6 +28,7 @@ type Harness interface {
 	ops.Store
 	ops.Operator
 	ops.Agents
+	ops.Declarations
 	ops.Batches
 	ops.Schedules
 	ops.Sequences
@@ -136,6 +137,7 @@ func Checks() []Check {
 		{"follow", followChecks()},
 		{"look", lookChecks()},
 		{"agents", agentChecks()},
+		{"declared", declaredChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},
 		{"failpoints", failpointChecks()},

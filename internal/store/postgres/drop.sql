@@ -36,5 +36,5 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.limit_token,
     {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note,
     {schema}.sequence_holder, {schema}.sequence_note, {schema}.sequence_failure, {schema}.sequence_rule, {schema}.sequence_declaration,
-    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note;
+    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note, {schema}.declaration, {schema}.declarer;
 DROP FUNCTION {schema}.sequence_left;

@@ -298,6 +298,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"schedule": {
 				"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at",
 			},
+			"declaration":  {"first_at", "last_at"},
 			"chunk_plan":   {"created_at", "paused_at", "grow_at", "repeat_at", "held_until"},
 			"chunk_pass":   {"began_at", "sealed_at"},
 			"type_limit":   {"since"},

@@ -800,6 +800,28 @@ CREATE VIEW {schema}.agents AS
         region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by
     FROM {schema}.agent;
 
+-- What configurations have declared, without secrets: the change log of definitions. A block that was never loaded before gets the next
+-- number; the same one again is the same row.
+CREATE TABLE {schema}.declaration (
+    number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind     text NOT NULL,                      -- task, schedule or chunks
+    name     text NOT NULL,
+    hash     text NOT NULL,                      -- of body
+    body     jsonb NOT NULL,                     -- attributes by their paths, as HCL
+    first_at timestamptz NOT NULL DEFAULT now(),
+    first_by text NOT NULL,                      -- name of the agent that loaded it
+    last_at  timestamptz NOT NULL DEFAULT now(),
+    last_by  text NOT NULL,
+    UNIQUE (kind, name, hash)
+);
+
+-- Which sessions declare what. It counts while the session is present.
+CREATE TABLE {schema}.declarer (
+    session bigint NOT NULL,
+    number  bigint NOT NULL,
+    PRIMARY KEY (session, number)
+);
+
 -- Named leases: one row for each name that is held, or was held and expired without a release. Only functions write it:
 -- acquire, renew_lease and release_lease.
 CREATE TABLE {schema}.lease (

@@ -477,6 +477,28 @@ CREATE VIEW agents AS
         region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by
     FROM agent;
 
+-- What configurations have declared, without secrets: the change log of definitions. A block that was never loaded before gets the next
+-- number; the same one again is the same row.
+CREATE TABLE declaration (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind     TEXT NOT NULL, -- task, schedule or chunks
+    name     TEXT NOT NULL,
+    hash     TEXT NOT NULL, -- of body
+    body     TEXT NOT NULL, -- a JSON object: attributes by their paths, as HCL
+    first_at TEXT NOT NULL,
+    first_by TEXT NOT NULL, -- name of the agent that loaded it
+    last_at  TEXT NOT NULL,
+    last_by  TEXT NOT NULL,
+    UNIQUE (kind, name, hash)
+) STRICT;
+
+-- Which sessions declare what. It counts while the session is present.
+CREATE TABLE declarer (
+    session INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) STRICT, WITHOUT ROWID;
+
 -- Named leases: one row for each name that is held, or was held and expired without a release. Applications write it by the
 -- views acquire, renew_lease and release_lease.
 CREATE TABLE lease (

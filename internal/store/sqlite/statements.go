@@ -42,6 +42,8 @@ type statements struct {
 	Join, Present, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
 	Ordered, ListAgents, PresentAgents, OrderAgent, NoteOrder *sqltext.Query
 	Holders, Expired, Reap, Adoptable, Adopt, AttemptFailed   *sqltext.Query
+	// declared.sql
+	AgentName, ForgetBlockDeclarers, PutBlock, PutDeclarer, DeclaredBlocks *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
 	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow     *sqltext.Query
 	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers  *sqltext.Query

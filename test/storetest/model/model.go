@@ -46,7 +46,8 @@ type Store struct {
 	audit             []Audit
 	named             map[string]*NamedLease
 	schedules         map[string]*Schedule
-	declarations      []*declared // by number, from 1
+	declarations      []*declared      // by number, from 1
+	blocks            []*declaredBlock // likewise
 	plans             map[string]*ChunkPlan
 	chunkDeclarations []*declaredChunk              // by number, from 1
 	limitDeclarations []*declaredLimit              // by number, from 1

@@ -34,6 +34,9 @@ SELECT max(id), count(*) FROM step
 
 -- name: forget_agents
 -- A session that holds something may be alive, whatever the clock says: a sweep has to know its presence.
+WITH gone AS (
+    DELETE FROM {schema}.declarer AS r WHERE NOT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = r.session)
+)
 DELETE FROM {schema}.agent AS a
 WHERE a.seen_at < now() - @age::bigint * interval '1 microsecond' AND a.present_until < now()
   AND NOT EXISTS (SELECT FROM {schema}.task AS t WHERE t.session = a.session AND t.state IN ('running', 'rollback_running'))

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// mostOfField bounds what is shown of one attribute; the rest is a digest of all of it.
+const mostOfField = 4 << 10
+
+// Blocks returns the task, schedule and chunks blocks as they are shown: with their defaults, and without secrets.
+func (c *Config) Blocks() []store.Block {
+	var list []store.Block
+	for _, p := range c.printed {
+		kind, label, labelled := strings.Cut(p.header, " ")
+		if !labelled {
+			continue // agent, store
+		}
+		b := store.Block{Kind: kind, Name: labelOf(label), Fields: map[string]string{}}
+		p.flatten("", b.Fields)
+		list = append(list, b)
+	}
+	return list
+}
+
+// labelOf is the string that quote has written.
+func labelOf(label string) string {
+	expr, diags := hclsyntax.ParseExpression([]byte(label), "", hcl.InitialPos)
+	if diags.HasErrors() {
+		return label
+	}
+	text, _ := literal(expr)
+	return text
+}
+
+// flatten adds the attributes by their paths.
+func (p *printed) flatten(path string, into map[string]string) {
+	for _, a := range p.attrs {
+		into[path+a[0]] = shortened(a[1])
+	}
+	for _, sub := range p.blocks {
+		sub.flatten(path+sub.header+".", into)
+	}
+}
+
+// shortened cuts an expression that is too long to be kept, so that it still differs from others.
+func shortened(expr string) string {
+	if len(expr) <= mostOfField {
+		return expr
+	}
+	end := mostOfField
+	for end > 0 && !utf8.RuneStart(expr[end]) {
+		end--
+	}
+	sum := sha256.Sum256([]byte(expr))
+	return fmt.Sprintf("%s… (%d bytes, sha256 %s)", expr[:end], len(expr), hex.EncodeToString(sum[:6]))
+}
