@@ -72,6 +72,8 @@ type Lease struct {
 	onPing   func(store.Ping, store.PingReply) // called with each ping; nil: no call
 	gone     chan struct{}                     // see whenGone; nil: there is no call of it yet
 
+	after *task.After // what the run gets to know of tasks that its own has waited for; nil: it has waited for none
+
 	cancelRequestedBy string // who requested it; "" if unknown
 	cancelRequested   bool   // a cancellation was requested
 	isStart, isCheck  bool   // the attempt has started, or its check

@@ -87,6 +87,10 @@ func (e *Engine) begins(a *attempt) bool {
 		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, NeverStarted: true})
 		return false
 	}
+	if !e.readPredecessors(l) || row.HasAfter && l.Late() {
+		e.releaseUnstarted(a, "the tasks that it has waited for could not be read in time")
+		return false
+	}
 	m := &a.declared.meters
 	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
 	m.running.Inc()

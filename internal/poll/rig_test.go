@@ -154,6 +154,10 @@ func (w *wire) Unblock(ctx context.Context, most int) (store.Unblocked, error) {
 	return cut(ctx, w, "unblock", func() (store.Unblocked, error) { return w.Store.Unblock(ctx, most) })
 }
 
+func (w *wire) Predecessors(ctx context.Context, id task.ID) (task.After, error) {
+	return cut(ctx, w, "predecessors", func() (task.After, error) { return w.Store.Predecessors(ctx, id) })
+}
+
 func (w *wire) Promote(ctx context.Context, most int) (store.Promoted, error) {
 	return cut(ctx, w, "promote", func() (store.Promoted, error) { return w.Store.Promote(ctx, most) })
 }

@@ -53,6 +53,9 @@ type Store interface {
 	// Unblock makes one step of the work on rows that wait for others (after), of about so many rows and ids: it frees rows that wait no
 	// more, or cancels them where one that they name did not succeed. It may be repeated until it has nothing left to do.
 	Unblock(ctx context.Context, most int) (store.Unblocked, error)
+	// Predecessors reads what a run gets to know of the tasks that its own has waited for: as they are now, the first ones by id, within
+	// the bounds of task.After. Those that are past their retention have no state.
+	Predecessors(ctx context.Context, id task.ID) (task.After, error)
 }
 
 // Adopter is a store that lets an agent settle an attempt that reports its own end, whichever session started it.

@@ -1,11 +1,13 @@
 package poll_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -52,6 +54,42 @@ func TestStepsOfRowsThatWaitGoOn(t *testing.T) {
 		after(10 * time.Second)
 		r.all(second, task.StateSucceeded, 1)
 		require.Zero(t, failures)
+		r.drain()
+	})
+}
+
+// What a run gets to know is read before it starts: again after an error, and if it cannot be read in time, the row is released.
+func TestRunsKnowWhatTheyHaveWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		var known []*task.After
+		r := newRig(t, db, alone, func(r *rig) {
+			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
+				known = append(known, l.After())
+				return task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"n":1}`)}
+			}
+		})
+		reads, failures := 0, 30 // which is more than fit into one start
+		r.wire.setHook(func(op string) fault {
+			if op != "predecessors" {
+				return none
+			}
+			reads++
+			if reads > failures {
+				return none
+			}
+			return lostCall
+		})
+		first := r.insert(1)
+		second := r.insert(1, behind(first...))
+		after(time.Minute)
+		r.all(first, task.StateSucceeded, 1)
+		r.all(second, task.StateSucceeded, 1)
+		require.Equal(t, failures+1, reads)
+		require.Nil(t, known[0])
+		require.Equal(t, &task.After{Tasks: []task.Predecessor{
+			{ID: first[0], Type: "a", State: task.StateSucceeded, Result: json.RawMessage(`{"n":1}`)},
+		}}, known[1])
+		require.Len(t, known, 2, "it has not started without")
 		r.drain()
 	})
 }

@@ -22,8 +22,11 @@ const (
 // a request that failed as a whole (Outcome.Shared), and half as many again after each further one, down to 1. The row
 // alone says so, which means that every agent knows, and that a task which breaks each request is found after ten of them at
 // the latest: each such failure raises Deferrals. Other deferrals before the failure count as well, which makes the requests
-// smaller than they need be, once.
+// smaller than they need be, once. A task that has waited for others always goes alone.
 func (t *Task) SharesWith(most int) int {
+	if t.HasAfter { // with the results of others, which no bound of the request counts
+		return 1
+	}
 	if t.Deferrals == 0 || t.Previous == nil {
 		return most
 	}

@@ -51,6 +51,7 @@ func TestSharesWith(t *testing.T) {
 		{row(1_000_000, task.Drained), 1},
 		{row(3, task.Deferred), 100},
 		{row(0, task.Failed), 100},
+		{&task.Task{HasAfter: true}, 1},
 	} {
 		require.Equal(t, c.want, c.row.SharesWith(100), "%+v", c.row)
 	}

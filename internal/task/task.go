@@ -72,6 +72,7 @@ type Task struct {
 	Lock        string          // rows with the same one never run at once; "" for none
 	Sequence    string          // rows of the type with the same one run one after another; "" for none
 	Tenant      string          // whose turns the row takes; "" for none
+	HasAfter    bool            // it names tasks that it has waited for; a run gets to know them (After)
 	Previous    *Previous       // how the attempt before ended; nil on the first
 
 	// What a rollback is given. RollbackPayload is nil if the row has none; Cause is how the runs of the task ended, "" in a

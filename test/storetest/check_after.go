@@ -38,6 +38,8 @@ func afterChecks() []Check {
 		{"what an application keeps is left for later", afterKept},
 		{"so many and no more", afterMost},
 		{"it is seen", afterSeen},
+		{"a run gets to know what it has waited for", afterKnown},
+		{"but not more than so much", afterKnownBounded},
 	}
 }
 

@@ -25,6 +25,7 @@ type Envelope struct {
 	PingURL     string        // "" where there is none
 	// Trace is the trace context of a row that has none of its own, the same in all of its attempts; "": none is needed, or known.
 	Trace string
+	After *task.After // what a run gets to know of the tasks that its own has waited for; nil: there are none
 }
 
 // Traceparent is the trace context for this attempt's target: a child of the row's, or of Trace.
@@ -42,6 +43,7 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 		Remaining:   l.Remaining(),
 		Heartbeat:   l.Heartbeat(),
 		PingURL:     l.PingURL(),
+		After:       l.After(),
 	}
 	if _, _, ok := task.ParseTraceparent(row.Traceparent); !ok {
 		e.Trace = l.Trace()
@@ -99,7 +101,13 @@ func (e *Envelope) JSON() ([]byte, error) {
 // size is about how many bytes the data and the task of the document have.
 func (e *Envelope) size() int {
 	row := e.Task
-	return 496 + len(e.PingURL) + len(row.Data()) + len(row.Labels) + len(row.Checkpoint) + len(row.Result)
+	n := 496 + len(e.PingURL) + len(row.Data()) + len(row.Labels) + len(row.Checkpoint) + len(row.Result)
+	if e.After != nil {
+		for i := range e.After.Tasks {
+			n += 96 + len(e.After.Tasks[i].Result)
+		}
+	}
+	return n
 }
 
 // appendHead begins a document, up to its data.
@@ -150,6 +158,8 @@ func (e *Envelope) appendTask(b []byte) []byte {
 	b = appendPrevious(b, row.Previous)
 	if e.Phase == task.Rollback {
 		b = appendForward(b, row)
+	} else if e.After != nil {
+		b = appendAfter(b, e.After)
 	}
 	return b
 }
@@ -184,7 +194,7 @@ func (e *Envelope) check() error {
 	if row.Checkpoint != nil && !json.Valid(row.Checkpoint) {
 		return fmt.Errorf("write the envelope: the checkpoint of task %d is not JSON", row.ID)
 	}
-	return nil
+	return checkAfter(e.After)
 }
 
 func appendPrevious(b []byte, p *task.Previous) []byte {

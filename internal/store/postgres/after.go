@@ -28,6 +28,20 @@ func (s *Store) Unblock(ctx context.Context, most int) (u store.Unblocked, err e
 	return u, err
 }
 
+// Predecessors reads what a run of a live row gets to know of the tasks that it has waited for.
+func (s *Store) Predecessors(ctx context.Context, id task.ID) (after task.After, err error) {
+	err = s.do(ctx, "read what a task has waited for", func(ctx context.Context, conn *pgx.Conn) error {
+		after = task.After{}
+		var p task.Predecessor
+		var bytes int64
+		return forEach(ctx, conn, []any{(*int64)(&p.ID), &p.Type, (*string)(&p.State), (*[]byte)(&p.Result), &bytes}, func() error {
+			after.Add(p, bytes)
+			return nil
+		}, s.sql.Predecessors, arg("id", int64(id)), arg("most", int64(task.MostAfter+1)), arg("bytes", int64(task.MostAfterBytes)))
+	})
+	return after, err
+}
+
 // related reads what a task waits for, and what waits for it; nil: nothing.
 func (s *Store) related(ctx context.Context, conn *pgx.Conn, id task.ID) (*store.Related, error) {
 	var r store.Related

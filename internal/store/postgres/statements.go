@@ -46,7 +46,7 @@ type statements struct {
 	ListChunkPlans, ListChunkPasses, PauseChunks, ResumeChunks                              *sqltext.Query
 	ChunkTask, SplitPlan, SplitChunk, InsertHalfTasks, InsertHalves, NoteSplit              *sqltext.Query
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
-	Unblock, Blocked, Related, Neighbours                                                   *sqltext.Query
+	Unblock, Blocked, Related, Neighbours, Predecessors                                     *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
 	DayFailures *sqltext.Query

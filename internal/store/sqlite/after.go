@@ -161,24 +161,53 @@ func (t *tx) decideDependent(id task.ID, u *store.Unblocked) error {
 	return errors.Join(err, forgot, done)
 }
 
-// related reads what a task waits for, and what waits for it; nil: nothing.
-func (t *snapshot) related(id task.ID) (*store.Related, error) {
-	var r store.Related
-	named, of := "", arg("id", int64(id))
-	err := t.row([]any{textOf[string]{&named}, textOf[string]{&r.AfterIf}, numberOf[task.ID]{&r.CancelledFor}}, t.sql.Related, of)
+// Predecessors reads what a run of a live row gets to know of the tasks that it has waited for.
+func (s *Store) Predecessors(ctx context.Context, id task.ID) (after task.After, err error) {
+	err = s.view(ctx, "read what a task has waited for", func(t *snapshot) error {
+		after = task.After{}
+		ids, _, err := t.named(id)
+		if err != nil {
+			return err
+		}
+		bytes := int64(0)
+		return t.query(func(r *sql.Rows) error {
+			var p task.Predecessor
+			err := r.Scan(&p.ID, &p.Type, &p.State, jsonOf{&p.Result})
+			bytes += int64(len(p.Result))
+			after.Add(p, bytes)
+			return err
+		}, t.sql.Predecessors, arg("ids", jsonList(ids[:min(len(ids), task.MostAfter+1)])))
+	})
+	return after, err
+}
+
+// named returns which tasks one names, each once and by id, and what else related reads of it.
+func (t *snapshot) named(id task.ID) (ids []task.ID, r store.Related, err error) {
+	list := ""
+	err = t.row([]any{textOf[string]{&list}, textOf[string]{&r.AfterIf}, numberOf[task.ID]{&r.CancelledFor}}, t.sql.Related, arg("id", int64(id)))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, err
+		return nil, r, err
 	}
-	var after, waiting []task.ID
-	if named != "" {
-		if err := json.Unmarshal([]byte(named), &after); err != nil {
-			return nil, fmt.Errorf("read what task %d waits for: %w", id, err)
+	if list != "" {
+		if err := json.Unmarshal([]byte(list), &ids); err != nil {
+			return nil, r, fmt.Errorf("read what task %d waits for: %w", id, err)
 		}
 		r.AfterIf = cmp.Or(r.AfterIf, store.AfterIfSucceeded)
 	}
-	slices.Sort(after)
-	after = slices.Compact(after)
-	r.AfterTotal = len(after)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	r.AfterTotal = len(ids)
+	return ids, r, nil
+}
+
+// related reads what a task waits for, and what waits for it; nil: nothing.
+func (t *snapshot) related(id task.ID) (*store.Related, error) {
+	of := arg("id", int64(id))
+	after, r, err := t.named(id)
+	if err != nil {
+		return nil, err
+	}
+	var waiting []task.ID
 	if err := t.row([]any{&r.WaitingTotal}, t.sql.WaitingTotal, of); err != nil || r.None() {
 		return nil, err
 	}

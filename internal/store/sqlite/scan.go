@@ -137,7 +137,7 @@ func (x jsonOf) Scan(v any) error {
 	return nil
 }
 
-// rareOf reads the column of what few rows have: batch_id, cause, round, lock, sequence, tenant.
+// rareOf reads the column of what few rows have: batch_id, cause, round, lock, sequence, tenant, and whether they have after.
 type rareOf struct{ t *task.Task }
 
 // Scan reads what few rows have.
@@ -146,8 +146,11 @@ func (x rareOf) Scan(v any) error {
 	case nil:
 		return nil
 	case string:
-		if err := json.Unmarshal([]byte(v), &[]any{&x.t.Batch, &x.t.Cause, &x.t.Round, &x.t.Lock, &x.t.Sequence, &x.t.Tenant}); err != nil {
-			return fmt.Errorf("read a row of a batch, of a rollback, with a lock, a sequence or a tenant from the store: %w", err)
+		err := json.Unmarshal([]byte(v), &[]any{
+			&x.t.Batch, &x.t.Cause, &x.t.Round, &x.t.Lock, &x.t.Sequence, &x.t.Tenant, &x.t.HasAfter,
+		})
+		if err != nil {
+			return fmt.Errorf("read a row of a batch, of a rollback, with a lock, a sequence, a tenant or after from the store: %w", err)
 		}
 		return nil
 	}

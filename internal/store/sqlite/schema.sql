@@ -787,7 +787,7 @@ CREATE VIEW followers AS
     SELECT id, type, 'pending' AS state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, 0 AS attempt, 0 AS deferrals, 0 AS ever_started, 0 AS fence, NULL AS session, NULL AS claim, NULL AS policy,
            NULL AS lease_until, NULL AS claimed_at, NULL AS deadline, NULL AS outcome, NULL AS error, NULL AS result,
-           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock, sequence, tenant,
+           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock, sequence, tenant, NULL AS after,
            (SELECT live.id FROM task AS live WHERE live.type = follow.type AND live.key = follow.key) AS follows
     FROM follow;
 

@@ -13,10 +13,9 @@ type statements struct {
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
 	TooLargeDue, TooLargeRollback, Reject                                                                 *sqltext.Query
 	// after.sql
-	Related, Neighbours, WaitingTotal, Blocked, AnyDependent, NoteEnds, EndedNotes, Await, AwaitFollowers,
+	Related, Neighbours, Predecessors, WaitingTotal, Blocked, AnyDependent, NoteEnds, EndedNotes, Await, AwaitFollowers,
 	WaitingFor, CountDown, SetEnded, DeleteEndedNote, Ready, LiveAgain, WaitAgain, Unfinish, BadPredecessor,
-	FreeDependent, CancelDependent, SayWhy, ForgetDependency,
-	ForgetDependent *sqltext.Query
+	FreeDependent, CancelDependent, SayWhy, ForgetDependency, ForgetDependent *sqltext.Query
 	// tenants.sql
 	NextTenantDue, NextTenantRollback, HeadTenantDue, HeadTenantRollback           *sqltext.Query
 	CountLevel, CountLevelRollback, CountTenantLevel, CountTenantLevelRollback     *sqltext.Query

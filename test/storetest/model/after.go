@@ -77,6 +77,28 @@ func (s *Store) decide(r *Row, now time.Time, u *store.Unblocked) (ended bool) {
 	return false
 }
 
+// Predecessors returns what a run of a live row gets to know of the tasks that it has waited for.
+func (s *Store) Predecessors(ctx context.Context, id task.ID) (after task.After, err error) {
+	if _, err := s.begin(ctx); err != nil {
+		return after, err
+	}
+	defer s.mu.Unlock()
+	row := s.live[id]
+	if row == nil {
+		return after, nil
+	}
+	bytes := 0
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(row.After))) {
+		p := task.Predecessor{ID: id}
+		if r := s.find(id); r != nil {
+			p.Type, p.State, p.Result = r.Type, r.State, r.Result
+		}
+		bytes += len(p.Result)
+		after.Add(p, int64(bytes))
+	}
+	return after, nil
+}
+
 // isNamed reports whether a row that waits names the task: retention keeps it then.
 func (s *Store) isNamed(id task.ID) bool {
 	return len(s.rows(func(r *Row) bool { return r.Held == task.HoldAfter && slices.Contains(r.After, id) })) > 0

@@ -235,6 +235,7 @@ func (r *Row) task() task.Task {
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
 		Deadline: r.Deadline, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Tenant: r.Tenant, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		HasAfter: len(r.After) > 0,
 	}
 	if r.Outcome != "" {
 		t.Previous = &task.Previous{Outcome: r.Outcome, Error: r.Error}

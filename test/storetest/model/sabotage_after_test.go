@@ -64,6 +64,22 @@ func onceFinished(before bool, f func(r *model.Row)) wrong {
 	})
 }
 
+// wrongPredecessors is a model that has runs know something else.
+type wrongPredecessors struct {
+	*storetest.OnModel
+	change func(after *task.After)
+}
+
+func (w wrongPredecessors) Predecessors(ctx context.Context, id task.ID) (task.After, error) {
+	after, err := w.OnModel.Predecessors(ctx, id)
+	w.change(&after)
+	return after, err
+}
+
+func predecessors(change func(after *task.After)) wrong {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongPredecessors{m, change} }
+}
+
 func afterSabotages() []sabotage {
 	const one, failed = "after/a row waits until the other has ended", "after/one that did not succeed cancels it"
 	first := func(r *model.Row) {
@@ -72,6 +88,12 @@ func afterSabotages() []sabotage {
 		}
 	}
 	return []sabotage{
+		{"has runs know no results", predecessors(func(after *task.After) {
+			for i := range after.Tasks {
+				after.Tasks[i].Result = nil
+			}
+		}), "after/a run gets to know what it has waited for"},
+		{"hides from runs that there is more", predecessors(func(after *task.After) { after.Truncated = false }), "after/but not more than so much"},
 		{"lets none wait", blurred(
 			func(*model.Row) {},
 			func(_ model.Row, r *model.Row) { r.Held = "" },

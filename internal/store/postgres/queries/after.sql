@@ -25,3 +25,14 @@ UNION ALL
     CROSS JOIN LATERAL (SELECT r.type, r.state FROM {schema}.task AS r WHERE r.id = d.task_id LIMIT 1) AS t
     WHERE d.on_id = @id ORDER BY d.task_id LIMIT @most)
 ORDER BY waits, id
+
+-- name: predecessors
+-- The first tasks by id that one names, one more than a run gets to know, with their results as far as they are no more than so many
+-- bytes together, and how many that are.
+SELECT s.id, s.type, s.state, CASE WHEN s.bytes <= @bytes THEN s.result END, s.bytes FROM (
+    SELECT u.id, coalesce(n.type, '') AS type, coalesce(n.state, '') AS state, n.result,
+        coalesce(sum(octet_length(n.result::text)) OVER (ORDER BY u.id), 0) AS bytes
+    FROM (SELECT DISTINCT e.id FROM {schema}.task AS t CROSS JOIN LATERAL unnest(t.after) AS e (id) WHERE t.id = @id
+        ORDER BY e.id LIMIT @most) AS u
+    LEFT JOIN LATERAL (SELECT t.type, t.state, t.result FROM {schema}.tasks AS t WHERE t.id = u.id LIMIT 1) AS n ON true) AS s
+ORDER BY s.id

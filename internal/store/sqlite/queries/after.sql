@@ -92,3 +92,13 @@ SELECT id, type, 'pending' FROM follow WHERE id IN (SELECT value FROM json_each(
 -- name: waiting_total
 -- How many tasks wait for one.
 SELECT count(*) FROM dependency INDEXED BY dependency_open WHERE on_id = @id AND NOT ended;
+
+-- name: predecessors
+-- What a run gets to know of tasks, in the order of their ids: '' is past its retention.
+SELECT u.value, coalesce(t.type, a.type, f.type, ''),
+    CASE WHEN t.id IS NOT NULL THEN t.state WHEN a.id IS NOT NULL THEN a.state WHEN f.id IS NOT NULL THEN 'pending' ELSE '' END,
+    iif(t.id IS NULL, a.result, t.result)
+FROM json_each(@ids) AS u
+LEFT JOIN task AS t ON t.id = u.value
+LEFT JOIN task_archive AS a ON a.id = u.value
+LEFT JOIN follow AS f ON f.id = u.value;

@@ -3,5 +3,6 @@ task.id, {next_fence}, {next_attempt}, task.max_attempts, task.deferrals, task.e
     task.key, task.region, task.traceparent, task.created_by, task.outcome, task.error, task.created_at, task.run_at, {next_deadline},
     task.checkpoint, task.rollback_payload,
     CASE WHEN task.batch_id IS NULL AND task.cause IS NULL AND task.round = 0 AND task.lock IS NULL
-        AND task.tenant IS NULL AND task.sequence IS NULL THEN NULL
-        ELSE json_array(task.batch_id, task.cause, task.round, task.lock, task.sequence, task.tenant) END
+        AND task.tenant IS NULL AND task.sequence IS NULL AND task.after IS NULL THEN NULL
+        ELSE json_array(task.batch_id, task.cause, task.round, task.lock, task.sequence, task.tenant,
+            json(iif(task.after IS NULL, 'false', 'true'))) END

@@ -2,7 +2,8 @@
 -- was requested.
 id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
     traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 AND lock IS NULL AND sequence IS NULL AND tenant IS NULL THEN NULL
-        ELSE json_array(batch_id, cause, round, lock, sequence, tenant) END,
+    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 AND lock IS NULL AND sequence IS NULL AND tenant IS NULL AND after IS NULL THEN NULL
+        ELSE json_array(batch_id, cause, round, lock, sequence, tenant,
+            json(iif(after IS NULL, 'false', 'true'))) END,
     type, state, priority, policy, claimed_at, lease_until, session, cancel_requested_at IS NOT NULL
     AND state = 'running'
