@@ -38,11 +38,14 @@ BEGIN
         FROM unnest(ids, names, batches) WITH ORDINALITY AS u (id, name, batch, place)
         WHERE u.batch IS NULL OR u.batch <> ALL (barred);
     END IF;
-    -- Claims that need the same new locks wait for each other, in the order of the names and for as long as one takes.
+    -- Claims that need the same new locks wait for each other, in the order of the names and for as long as one takes. An INSERT of one that
+    -- is there would wait for a promotion that has changed its row.
     WITH made AS (
         INSERT INTO {schema}.lock_holder AS h (name, task_id)
         SELECT DISTINCT ON (u.name COLLATE "C") u.name, u.id
-        FROM unnest(ids, names) WITH ORDINALITY AS u (id, name, place) ORDER BY u.name COLLATE "C", u.place
+        FROM unnest(ids, names) WITH ORDINALITY AS u (id, name, place)
+        WHERE (SELECT k.name FROM {schema}.lock_holder AS k WHERE k.name = u.name LIMIT 1) IS NULL
+        ORDER BY u.name COLLATE "C", u.place
         ON CONFLICT (name) DO NOTHING
         RETURNING h.name, h.task_id
     )
@@ -123,21 +126,25 @@ BEGIN
     names := ARRAY(SELECT u.name FROM unnest(names) AS u (name)
         WHERE (u.name IN (SELECT s.name FROM unnest(stay) AS s (name))) IS NOT TRUE
           AND (u.name IN (SELECT b.name FROM unnest(busy) AS b (name))) IS NOT TRUE);
-    WITH RECURSIVE class AS (
-        SELECT u.name, c.type, c.region, c.back FROM unnest(names) AS u (name) CROSS JOIN LATERAL (
-            SELECT t.type, coalesce(t.region, '') AS region, t.state = 'rollback_pending' AS back FROM {schema}.task AS t
+    WITH RECURSIVE class AS ( -- each with its first row
+        SELECT u.name, c.type, c.region, c.back, c.id FROM unnest(names) AS u (name) CROSS JOIN LATERAL (
+            SELECT t.type, coalesce(t.region, '') AS region, t.state = 'rollback_pending' AS back, t.id FROM {schema}.task AS t
             WHERE t.held = 'lock' AND t.lock = u.name
-            ORDER BY t.type, coalesce(t.region, ''), (t.state = 'rollback_pending') LIMIT 1) AS c
+            ORDER BY t.type, coalesce(t.region, ''), (t.state = 'rollback_pending'), t.priority DESC, t.run_at, t.id LIMIT 1) AS c
         UNION ALL
-        SELECT k.name, c.type, c.region, c.back FROM class AS k CROSS JOIN LATERAL (
-            SELECT t.type, coalesce(t.region, '') AS region, t.state = 'rollback_pending' AS back FROM {schema}.task AS t
+        SELECT k.name, c.type, c.region, c.back, c.id FROM class AS k CROSS JOIN LATERAL (
+            SELECT t.type, coalesce(t.region, '') AS region, t.state = 'rollback_pending' AS back, t.id FROM {schema}.task AS t
             WHERE t.held = 'lock' AND t.lock = k.name
               AND (t.type, coalesce(t.region, ''), (t.state = 'rollback_pending')) > (k.type, k.region, k.back)
-            ORDER BY t.type, coalesce(t.region, ''), (t.state = 'rollback_pending') LIMIT 1) AS c
-    ), found AS MATERIALIZED (
-        SELECT k.name, f.id FROM class AS k LEFT JOIN LATERAL (
+            ORDER BY t.type, coalesce(t.region, ''), (t.state = 'rollback_pending'), t.priority DESC, t.run_at, t.id LIMIT 1) AS c
+    ), found AS MATERIALIZED ( -- coalesce: by primary key. Where another transaction works on the first row of a class, the next one.
+        SELECT k.name, coalesce(e.id, f.id) AS id FROM class AS k LEFT JOIN LATERAL (
             SELECT t.id FROM {schema}.task AS t
-            WHERE t.held = 'lock' AND t.lock = k.name AND t.type = k.type AND coalesce(t.region, '') = k.region
+            WHERE t.id = k.id AND coalesce(t.held, '') = 'lock' AND t.lock = k.name AND t.type = k.type
+              AND coalesce(t.region, '') = k.region AND (t.state = 'rollback_pending') = k.back
+            LIMIT 1 FOR UPDATE SKIP LOCKED) AS e ON true LEFT JOIN LATERAL (
+            SELECT t.id FROM {schema}.task AS t
+            WHERE e.id IS NULL AND t.held = 'lock' AND t.lock = k.name AND t.type = k.type AND coalesce(t.region, '') = k.region
               AND (t.state = 'rollback_pending') = k.back
             ORDER BY t.priority DESC, t.run_at, t.id LIMIT 1 FOR UPDATE SKIP LOCKED) AS f ON true
     )

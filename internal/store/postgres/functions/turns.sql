@@ -35,13 +35,17 @@ BEGIN
     )
     UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (ARRAY(SELECT d.id FROM held AS d));
     GET DIAGNOSTICS freed = ROW_COUNT;
-    SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stuck_types, stuck_names
-    FROM unnest(types, names) AS u (type, name)
-    CROSS JOIN LATERAL (
-        SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
-    CROSS JOIN LATERAL (
-        SELECT FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
-        LIMIT 1) AS t;
+    stuck_types := '{}';
+    stuck_names := '{}';
+    IF freed < cardinality(names) THEN
+        SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stuck_types, stuck_names
+        FROM unnest(types, names) AS u (type, name)
+        CROSS JOIN LATERAL (
+            SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
+        CROSS JOIN LATERAL (
+            SELECT FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
+            LIMIT 1) AS t;
+    END IF;
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.choose_heads(text[], text[]) FROM PUBLIC;
@@ -55,9 +59,11 @@ $leasehold$
 DECLARE
     types      text[];
     names      text[];
-    mine_types text[];
+    mine_types text[];   -- sequences whose row is locked here
     mine_names text[];
-    mine       bigint[]; -- rows of these
+    over_types text[];   -- of these, the ones that need a head
+    over_names text[];
+    mine       bigint[]; -- rows of those that are locked here
     taken      bigint[];
     stuck      record;
     n          bigint;
@@ -78,8 +84,17 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT k.type, k.name FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
         LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
-    SELECT * FROM {schema}.choose_heads(mine_types, mine_names) INTO stuck;
-    INSERT INTO {schema}.sequence_note (type, name) SELECT u.type, u.name FROM unnest(stuck.stuck_types, stuck.stuck_names) AS u (type, name);
+    -- Most candidates are heads that a promotion has chosen. A head that is held back all the same has a note: promotions see to it.
+    SELECT array_agg(h.type), array_agg(h.name) INTO over_types, over_names
+    FROM unnest(mine_types, mine_names) AS u (type, name)
+    CROSS JOIN LATERAL (
+        SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
+    WHERE {turn_is_over};
+    IF over_types IS NOT NULL THEN
+        SELECT * FROM {schema}.choose_heads(over_types, over_names) INTO stuck;
+        INSERT INTO {schema}.sequence_note (type, name)
+        SELECT u.type, u.name FROM unnest(stuck.stuck_types, stuck.stuck_names) AS u (type, name);
+    END IF;
     SELECT array_agg(u.id), array_agg(u.id) FILTER (WHERE u.id = h.task_id) INTO mine, taken
     FROM unnest(ids, types, names) AS u (id, type, name)
     JOIN unnest(mine_types, mine_names) AS m (type, name) ON m.type = u.type AND m.name = u.name COLLATE "C"
@@ -135,7 +150,7 @@ BEGIN
         LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
     SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stay_types, stay_names
     FROM unnest(types, names) AS u (type, name)
-    WHERE (u.name IN (SELECT m.name FROM unnest(mine_types, mine_names) AS m (type, name) WHERE m.type = u.type)) IS NOT TRUE
+    WHERE ((u.type, u.name) IN (SELECT m.type, m.name FROM unnest(mine_types, mine_names) AS m (type, name))) IS NOT TRUE
       AND EXISTS (SELECT FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name);
     -- Where failures block nothing they are forgotten. One that is being revived goes with that.
     DELETE FROM {schema}.sequence_failure AS f WHERE f.ctid = ANY (ARRAY(
@@ -153,7 +168,7 @@ BEGIN
       AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = u.type AND t.sequence = u.name LIMIT 1) IS NULL
       AND (SELECT f.task_id FROM {schema}.sequence_failure AS f WHERE f.type = u.type AND f.name = u.name LIMIT 1) IS NULL;
     DELETE FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes)
-        AND (o.name IN (SELECT s.name FROM unnest(stay_types, stay_names) AS s (type, name) WHERE s.type = o.type)) IS NOT TRUE;
+        AND ((o.type, o.name) IN (SELECT s.type, s.name FROM unnest(stay_types, stay_names) AS s (type, name))) IS NOT TRUE;
     missed := cardinality(stay_types) > 0;
     IF promoted > 0 AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
         PERFORM pg_notify({channel_literal}, '');
