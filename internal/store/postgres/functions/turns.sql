@@ -165,8 +165,8 @@ BEGIN
     stay_names := stay_names || heads.stuck_names;
     DELETE FROM {schema}.sequence_holder AS h USING unnest(mine_types, mine_names) AS u (type, name)
     WHERE h.type = u.type AND h.name = u.name AND h.task_id IS NULL
-      AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = u.type AND t.sequence = u.name LIMIT 1) IS NULL
-      AND (SELECT f.task_id FROM {schema}.sequence_failure AS f WHERE f.type = u.type AND f.name = u.name LIMIT 1) IS NULL;
+      AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = h.type AND t.sequence = h.name LIMIT 1) IS NULL -- h: only where there is no head
+      AND (SELECT f.task_id FROM {schema}.sequence_failure AS f WHERE f.type = h.type AND f.name = h.name LIMIT 1) IS NULL;
     DELETE FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes)
         AND ((o.type, o.name) IN (SELECT s.type, s.name FROM unnest(stay_types, stay_names) AS s (type, name))) IS NOT TRUE;
     missed := cardinality(stay_types) > 0;
