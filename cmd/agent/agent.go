@@ -118,9 +118,7 @@ func (a *agent) run() error {
 	group.add(untilCancelled("maintenance", work.Maintenance{
 		Store: a.store, Retention: a.cfg.Store.Retention, Log: a.log, Metrics: a.metrics,
 	}.Run))
-	group.add(untilCancelled("declarations", work.Declaring{
-		Store: a.store, Joined: a.joined, Session: a.engine.Session, Blocks: a.cfg.Blocks(), Log: a.log, Metrics: a.metrics,
-	}.Run))
+	group.add(untilCancelled("declarations", a.declaring().Run))
 	group.add(untilCancelled("schedules", a.fires.Run)) // of an observer, too: it takes no worker
 	group.add(untilCancelled("chunks", a.chunks.Run))
 	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
@@ -138,6 +136,17 @@ func (a *agent) run() error {
 		return err // it has its remedy in it: say it once more, in plain words
 	}
 	return &failure{code: exitFailed}
+}
+
+// declaring notes the configuration's blocks in the store.
+func (a *agent) declaring() work.Declaring {
+	blocks := blocksOf(a.cfg)
+	return work.Declaring{
+		Declare: func(ctx context.Context, session task.Session) (bool, error) {
+			return a.store.DeclareBlocks(ctx, session, blocks)
+		},
+		Joined: a.joined, Session: a.engine.Session, Log: a.log, Metrics: a.metrics,
+	}
 }
 
 // longestStop is how long the most patient type may take to stop an attempt.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 type planCmd struct {
@@ -18,8 +19,8 @@ type planCmd struct {
 
 // Help gives examples.
 func (planCmd) Help() string {
-	return `Compares the configuration with what present agents declare: task types, schedules and chunk plans that would be added, changed or removed, and
-waiting rows that no agent would run. It replaces the configurations of the agents that declare one of its blocks. Changes nothing. Exit 0 if
+	return `Compares the configuration with what present agents declare: task types, schedules and chunk plans that would be added, changed or removed,
+and waiting rows that no agent would run. It replaces the configurations of the agents that declare one of its blocks. Changes nothing. Exit 0 if
 nothing would be different, 3 otherwise.
 
 Examples:
@@ -37,7 +38,7 @@ func (c planCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		report, err := ops.Plan(call, s, cfg.Blocks(), claimant(cfg))
+		report, err := ops.Plan(call, s, blocksOf(cfg), claimant(cfg))
 		if err != nil {
 			return err
 		}
@@ -49,6 +50,16 @@ func (c planCmd) Run(a *app) error {
 		}
 		return nil
 	})
+}
+
+// blocksOf returns the blocks of a configuration as the store keeps them.
+func blocksOf(cfg *config.Config) []store.Block {
+	blocks := cfg.Blocks()
+	list := make([]store.Block, len(blocks))
+	for i, b := range blocks {
+		list[i] = store.Block(b)
+	}
+	return list
 }
 
 // claimant says which type of the configuration claims rows of a type.

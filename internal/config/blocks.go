@@ -9,22 +9,26 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-
-	"github.com/leasehold/leasehold/internal/store"
 )
 
 // mostOfField bounds what is shown of one attribute; the rest is a digest of all of it.
 const mostOfField = 4 << 10
 
+// Block is a block as others see it: each attribute by its path, as an expression of HCL.
+type Block struct {
+	Kind, Name string // as in: task "mail"
+	Fields     map[string]string
+}
+
 // Blocks returns the task, schedule and chunks blocks as they are shown: with their defaults, and without secrets.
-func (c *Config) Blocks() []store.Block {
-	var list []store.Block
+func (c *Config) Blocks() []Block {
+	var list []Block
 	for _, p := range c.printed {
 		kind, label, labelled := strings.Cut(p.header, " ")
 		if !labelled {
 			continue // agent, store
 		}
-		b := store.Block{Kind: kind, Name: labelOf(label), Fields: map[string]string{}}
+		b := Block{Kind: kind, Name: labelOf(label), Fields: map[string]string{}}
 		p.flatten("", b.Fields)
 		list = append(list, b)
 	}

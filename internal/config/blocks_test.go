@@ -13,7 +13,7 @@ agent {
   token = "geheim"
 }
 
-task "a \"b\"" {
+task "mail/a:b.c-d" {
   retry {
     limit = 7
   }
@@ -36,7 +36,7 @@ schedule "s" {
 `, nil)
 	blocks := cfg.Blocks()
 	require.Len(t, blocks, 3)
-	require.Equal(t, [][2]string{{"task", `a "b"`}, {"task", "long"}, {"schedule", "s"}},
+	require.Equal(t, [][2]string{{"task", "mail/a:b.c-d"}, {"task", "long"}, {"schedule", "s"}},
 		[][2]string{{blocks[0].Kind, blocks[0].Name}, {blocks[1].Kind, blocks[1].Name}, {blocks[2].Kind, blocks[2].Name}})
 	a := blocks[0].Fields
 	require.Equal(t, "7", a["retry.limit"])

@@ -5,24 +5,17 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
-// Declarations is what Declaring needs of the store.
-type Declarations interface {
-	// DeclareBlocks notes that a session declares these blocks, and no others. known is false where the store has no such session.
-	DeclareBlocks(ctx context.Context, session task.Session, list []store.Block) (known bool, err error)
-}
-
 // Declaring notes in the store what an agent declares: the change log of definitions, which plan compares with. Nothing that agents do
 // depends on it.
 type Declaring struct {
-	Store   Declarations
+	// Declare notes it for a session. known is false where the store has no such session.
+	Declare func(ctx context.Context, session task.Session) (known bool, err error)
 	Joined  <-chan struct{} // closed once the session is open
 	Session func() (s task.Session, joined bool)
-	Blocks  []store.Block
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 }
@@ -52,6 +45,6 @@ func (d Declaring) Run(ctx context.Context) error {
 
 func (d Declaring) once(ctx context.Context) (Seen, error) {
 	session, _ := d.Session()
-	known, err := d.Store.DeclareBlocks(ctx, session, d.Blocks)
+	known, err := d.Declare(ctx, session)
 	return Seen{Found: known, Waits: !known}, err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 	"github.com/leasehold/leasehold/internal/work"
@@ -23,10 +22,10 @@ type book struct {
 	noted             []time.Time
 }
 
-func (b *book) DeclareBlocks(_ context.Context, s task.Session, list []store.Block) (bool, error) {
+func (b *book) declare(_ context.Context, s task.Session) (bool, error) {
 	switch {
-	case s != 7 || len(list) != 1:
-		return false, errors.New("something else was declared")
+	case s != 7:
+		return false, errors.New("another session")
 	case b.failures > 0:
 		b.failures--
 		return false, errors.New("out of reach")
@@ -46,8 +45,7 @@ func TestWhatIsDeclaredIsNoted(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { close(joined) })
 		go func() {
 			ended <- work.Declaring{
-				Store: b, Blocks: []store.Block{{Kind: "task", Name: "a"}},
-				Joined: joined, Session: func() (task.Session, bool) { return 7, true },
+				Declare: b.declare, Joined: joined, Session: func() (task.Session, bool) { return 7, true },
 				Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 			}.Run(ctx)
 		}()
