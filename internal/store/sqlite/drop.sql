@@ -57,6 +57,8 @@ DROP TABLE agent;
 DROP TABLE chunk_plan;
 DROP TABLE chunk_pass;
 DROP TABLE chunk_range;
+DROP TABLE declaration;
+DROP TABLE declarer;
 DROP TABLE chunk_declaration;
 DROP TABLE chunk_declarer;
 DROP TABLE type_limit;
