@@ -147,6 +147,7 @@ type taskView struct {
 	Due, Claimed, LeaseEnd             int
 	Deadline, Left                     int
 	Present, Detached, CancelRequested bool
+	HasAfter                           bool
 	Checkpoint, RollbackPayload        string
 	Cause                              task.Verdict
 	Round                              int
@@ -158,7 +159,7 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, EverStarted: t.EverStarted,
 		Payload: m.payload(place(m.tasks, ids, t.ID), t.Payload), Result: m.result(t.Result, ids), Labels: oneWay(t.Labels), Priority: t.Priority,
-		Policy: t.Policy, CancelRequested: t.CancelRequested, Checkpoint: oneWay(t.Checkpoint),
+		Policy: t.Policy, CancelRequested: t.CancelRequested, HasAfter: t.HasAfter, Checkpoint: oneWay(t.Checkpoint),
 		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
 		LeaseEnd: halves(t.CreatedAt, t.LeaseEnd), Deadline: never,
 		Cause: t.Cause, Round: t.Round, RollbackPayload: oneWay(t.RollbackPayload),
