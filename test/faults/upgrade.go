@@ -32,7 +32,7 @@ const (
 const (
 	stepWithin    = time.Minute
 	unreadyWithin = 10 * time.Second // from the end of a range to the 503: an agent asks its store once a second
-	enough        = 3                // attempts of an agent that has work
+	enough        = 2                // attempts of an agent that has work
 )
 
 // upgrade replaces the agents of one version by those of the next.
