@@ -1,0 +1,79 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func sequenceReplaced(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	q := store.EnqueueRequest{Type: kind, Sequence: "x", Key: "k", RunAt: r.now().Add(farOff)}
+	first, _, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	x := r.rows("x", 2)
+	require.Empty(t, r.take(5))
+	r.held(x, first, x[0], x[1])
+	q.Sequence, q.OnLive = "y", store.OnLiveReplace
+	id, answer, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	require.Equal(t, first, id)
+	require.Equal(t, store.EnqueuedReplaced, answer)
+	r.promoted(1)
+	r.run(x[0])
+	r.run(x[1])
+	require.Equal(t, "y", r.get(first).Sequence)
+}
+
+func sequenceFollowed(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	q := store.EnqueueRequest{Type: kind, Sequence: "x", Key: "k"}
+	first, _, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	q.OnLive = store.OnLiveAgain
+	follower, _, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	last := r.row("x")
+	require.Less(t, follower, last)
+	require.Equal(t, "x", r.get(follower).Sequence)
+	r.run(first)
+	r.run(follower)
+	r.run(last)
+}
+
+func sequenceLocked(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	l := r.locked("l", 1)[0]
+	holder := r.take(5)
+	require.Equal(t, []task.ID{l}, ids(holder))
+	q := store.EnqueueRequest{Type: kind, Sequence: "x", Lock: "l"}
+	a := r.Insert(t, q, q)
+	require.Empty(t, r.take(5))
+	r.waitFor(a[:1], a...)
+	r.held(a[1:], a...)
+	r.is(store.SequenceInfo{Sequence: "x", State: store.SequenceWaiting, Task: a[0], Waiting: 1})
+	r.settled(finish(holder[0]))
+	r.promoted(1)
+	r.run(a[0])
+	r.run(a[1])
+}
+
+func sequenceLimited(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	a := agent("who limits")
+	a.Types, a.Limits = []string{kind}, []store.TypeLimit{{Name: kind, Types: []string{kind}, Most: 2}}
+	_, err := r.Join(r.ctx, a)
+	require.NoError(t, err)
+	_, err = r.Present(r.ctx, store.Heartbeat{Session: r.session, Agent: agent("limited")})
+	require.NoError(t, err)
+	x := r.rows("x", 3)
+	free := r.insert(3)
+	got := r.take(10)
+	require.Equal(t, []task.ID{x[0], free[0]}, ids(got), "what waits for its turn takes no place")
+	r.settled(finish(got[0]))
+	r.promote()
+	require.Len(t, r.take(10), 1)
+}
