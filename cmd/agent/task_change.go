@@ -44,5 +44,5 @@ func (a *app) changeRow(r ops.Report) table.Row {
 	case r.Unchanged():
 		return table.Row{r.ID, "unchanged: already " + a.state(r.Before)}
 	}
-	return table.Row{r.ID, a.state(task.State(r.Became))}
+	return table.Row{r.ID, a.state(task.State(r.Became)) + ops.Printable(ops.RetriedWith(r, mostShown))}
 }

@@ -17,6 +17,10 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
+// mostShown is how many tasks a list in one line has.
+const mostShown = 10
+
+
 type taskShowCmd struct {
 	ID taskID `arg:"" help:"Id of the task."`
 }
@@ -85,7 +89,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 
 // taskTable has a line for each thing that a task has.
 func taskTable(state string, i *store.TaskInfo) table.Writer {
-	const most, mostShown = 400, 10
+	const most = 400
 	t := newTable(nil)
 	line := func(name string, value any) {
 		if s := fmt.Sprint(value); s != "" && s != "0" {
@@ -114,6 +118,7 @@ func taskTable(state string, i *store.TaskInfo) table.Writer {
 	line("sequence", ops.Sequence(i, most))
 	line("after", ops.After(i, mostShown))
 	line("waited for by", ops.WaitedForBy(i, mostShown))
+	line("cancelled for it", ops.CancelledFor(i, mostShown))
 	line("tenant", ops.OneLine(i.Tenant, most))
 	line("batch", i.Batch)
 	line("priority", i.Priority)

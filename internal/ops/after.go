@@ -32,6 +32,29 @@ func WaitedForBy(i *store.TaskInfo, most int) string {
 	return neighbours(i.Related.Waiting, i.Related.WaitingTotal, most)
 }
 
+// CancelledFor returns which tasks were cancelled on account of one, with what is in the way of their revival; "" for none.
+func CancelledFor(i *store.TaskInfo, most int) string {
+	if i.Related == nil || i.Related.CancelledTotal == 0 {
+		return ""
+	}
+	return neighbours(i.Related.Cancelled, i.Related.CancelledTotal, most)
+}
+
+// RetriedWith returns how many tasks a retry revives beside the one that it names, and which not; "" for none. It lists at most so many.
+func RetriedWith(r Report, most int) string {
+	text := ""
+	switch {
+	case r.Revives == 1:
+		text = ", and 1 task that was cancelled for it"
+	case r.Revives > 1:
+		text = fmt.Sprintf(", and %d tasks that were cancelled for it", r.Revives)
+	}
+	if len(r.Barred) > 0 {
+		text += "; not " + neighbours(r.Barred, len(r.Barred), most)
+	}
+	return text
+}
+
 // neighbours lists tasks with their states.
 func neighbours(list []store.Neighbour, total, most int) string {
 	var parts []string
@@ -39,6 +62,9 @@ func neighbours(list []store.Neighbour, total, most int) string {
 		how := string(n.State)
 		if n.Type == "" {
 			how = "past its retention"
+		}
+		if n.Barred != "" {
+			how += " (" + n.Barred + ")"
 		}
 		parts = append(parts, fmt.Sprintf("%d %s", n.ID, how))
 	}

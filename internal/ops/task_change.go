@@ -33,6 +33,10 @@ type Report struct {
 	ID     task.ID      `json:"id"`
 	Became store.Became `json:"became,omitempty"` // "": there is no such task, or it must not be
 	Error  string       `json:"error,omitempty"`
+	// Revives is how many tasks that were cancelled on account of this one its retry revives, too, as far as is known: Barred are
+	// those of the first store.MostNeighbours that cannot be.
+	Revives int               `json:"revives,omitempty"`
+	Barred  []store.Neighbour `json:"barred,omitempty"`
 	// Missing: there is no such task; else, where Error is set, the request was refused.
 	Missing bool `json:"-"`
 	// Before is the task's state before the change; "": not known.
@@ -66,16 +70,19 @@ func (c TaskChange) one(ctx context.Context, s ChangedTasks, id task.ID) (r Repo
 	call, cancel := context.WithTimeout(ctx, changeWithin)
 	defer cancel()
 	r.ID = id
-	if c.Before {
+	var related *store.Related
+	if c.Before || c.Verb == VerbRetry {
 		if info, err := s.Get(call, id); err == nil { // otherwise the change itself reports what is wrong with the store
-			r.Before = info.State
+			r.Before, related = info.State, info.Related
 		}
 	}
 	switch c.Verb {
 	case VerbCancel:
 		r.Became, err = s.Cancel(call, id, c.By)
 	case VerbRetry:
-		r.Became, err = s.Retry(call, id, c.By)
+		if r.Became, err = s.Retry(call, id, c.By); err == nil && related != nil && !r.Unchanged() {
+			r.with(related)
+		}
 	case VerbRollback:
 		r.Became, err = s.Rollback(call, id, c.By)
 	}
@@ -89,6 +96,16 @@ func (c TaskChange) one(ctx context.Context, s ChangedTasks, id task.ID) (r Repo
 		return r, err
 	}
 	return r, nil
+}
+
+// with notes what a retry revives beside the task.
+func (r *Report) with(related *store.Related) {
+	for _, n := range related.Cancelled {
+		if n.Barred != "" {
+			r.Barred = append(r.Barred, n)
+		}
+	}
+	r.Revives = related.CancelledTotal - len(r.Barred)
 }
 
 // ReportsError sums up the tasks that do not exist or refused their change; nil: there are none.

@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,7 +127,7 @@ func Checks() []Check {
 		{"locks", lockChecks()},
 		{"locks and limits", lockLimitChecks()},
 		{"sequences", sequenceChecks()},
-		{"after", afterChecks()},
+		{"after", slices.Concat(afterChecks(), afterRevivalChecks())},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},

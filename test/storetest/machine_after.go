@@ -23,7 +23,8 @@ func unblockAll(ctx context.Context, t require.TestingT, s unblocker, most int) 
 	for range 10_000 {
 		u, err := s.Unblock(ctx, most)
 		require.NoError(t, err)
-		all.Freed, all.Cancelled, all.Worked = all.Freed+u.Freed, all.Cancelled+u.Cancelled, all.Worked+u.Worked
+		all.Freed, all.Cancelled, all.Revived = all.Freed+u.Freed, all.Cancelled+u.Cancelled, all.Revived+u.Revived
+		all.Worked += u.Worked
 		all.Missed, all.Waiting = u.Missed, u.Waiting
 		if u.Worked == 0 {
 			return all
@@ -58,19 +59,21 @@ func (m *machine) unblock(t *rapid.T) {
 	got := unblockAll(ctx, m.t, m.real, rapid.SampledFrom([]int{1, 2, 1000}).Draw(t, "rows of a step"))
 	require.Equal(m.t, want.Freed, got.Freed, "rows that were freed")
 	require.Equal(m.t, want.Cancelled, got.Cancelled, "rows that were cancelled")
+	require.Equal(m.t, want.Revived, got.Revived, "rows that were revived")
 	require.Equal(m.t, want.Missed, got.Missed, "whether some are left")
 }
 
-// because finds the task on account of which another was cancelled.
-var because = regexp.MustCompile(`^task (\d+) `)
+// because finds the task on account of which another was cancelled, and the one that was in the way of its revival.
+var because = regexp.MustCompile(`(^|: )task (\d+) `)
 
-// reason is an error with the place of the task that it names, instead of its number.
+// reason is an error with the places of the tasks that it names, instead of their numbers.
 func (m *machine) reason(text string, ids taskSide) string {
 	return because.ReplaceAllStringFunc(text, func(found string) string {
-		n, err := strconv.ParseInt(because.FindStringSubmatch(found)[1], 10, 64)
+		part := because.FindStringSubmatch(found)
+		n, err := strconv.ParseInt(part[2], 10, 64)
 		if err != nil {
 			return found
 		}
-		return fmt.Sprintf("task #%d ", place(m.tasks, ids, task.ID(n)))
+		return fmt.Sprintf("%stask #%d ", part[1], place(m.tasks, ids, task.ID(n)))
 	})
 }

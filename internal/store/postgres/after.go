@@ -19,7 +19,7 @@ func (s *Store) Unblock(ctx context.Context, most int) (u store.Unblocked, err e
 			return err
 		}
 		return s.change(ctx, conn, func(on querier) error {
-			return scanOne(ctx, on, []any{&u.Freed, &u.Cancelled, &u.Worked, &u.Missed, &u.Waiting}, s.sql.Unblock, arg("most", int64(most)))
+			return scanOne(ctx, on, []any{&u.Freed, &u.Cancelled, &u.Revived, &u.Worked, &u.Missed, &u.Waiting}, s.sql.Unblock, arg("most", int64(most)))
 		})
 	})
 	if err == nil && u.Freed > 0 {
@@ -43,9 +43,10 @@ func (s *Store) Predecessors(ctx context.Context, id task.ID) (after task.After,
 }
 
 // related reads what a task waits for, and what waits for it; nil: nothing.
-func (s *Store) related(ctx context.Context, conn *pgx.Conn, id task.ID) (*store.Related, error) {
+func (s *Store) related(ctx context.Context, conn *pgx.Conn, id task.ID, batch task.BatchID) (*store.Related, error) {
 	var r store.Related
-	err := queryRow(ctx, conn, s.sql.Related, arg("id", int64(id))).Scan(&r.AfterTotal, &r.AfterIf, (*int64)(&r.CancelledFor), &r.WaitingTotal)
+	err := queryRow(ctx, conn, s.sql.Related, arg("id", int64(id))).Scan(&r.AfterTotal, &r.AfterIf, (*int64)(&r.CancelledFor), &r.WaitingTotal,
+		&r.CancelledTotal)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && r.None() {
 		return nil, nil //nolint:nilnil // as most tasks
 	}
@@ -53,10 +54,10 @@ func (s *Store) related(ctx context.Context, conn *pgx.Conn, id task.ID) (*store
 		return nil, err
 	}
 	var n store.Neighbour
-	waits := false
-	err = forEach(ctx, conn, []any{&waits, (*int64)(&n.ID), &n.Type, (*string)(&n.State)}, func() error {
-		r.Add(waits, n)
+	kind := 0
+	err = forEach(ctx, conn, []any{&kind, (*int64)(&n.ID), &n.Type, (*string)(&n.State), &n.Barred}, func() error {
+		r.Add(kind, n)
 		return nil
-	}, s.sql.Neighbours, arg("id", int64(id)), arg("most", int64(store.MostNeighbours)))
+	}, s.sql.Neighbours, arg("id", int64(id)), arg("batch", int64(batch)), arg("most", int64(store.MostNeighbours)))
 	return &r, err
 }

@@ -20,7 +20,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
     {schema}.renew_lease, {schema}.replace_live, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
     {schema}.refill_tokens,
-    {schema}.resume_chunks, {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_one,
+    {schema}.resume_chunks, {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_dependents, {schema}.revive_dependents_of, {schema}.revive_one,
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
     {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
     {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
@@ -36,5 +36,5 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.limit_token,
     {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note,
     {schema}.sequence_holder, {schema}.sequence_note, {schema}.sequence_failure, {schema}.sequence_rule, {schema}.sequence_declaration,
-    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note, {schema}.declaration, {schema}.declarer;
+    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note, {schema}.revived_note, {schema}.declaration, {schema}.declarer;
 DROP FUNCTION {schema}.sequence_left;

@@ -33,7 +33,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 		if info.History, err = pgx.CollectRows(rows, scanAttempt); err != nil {
 			return err
 		}
-		info.Related, err = s.related(ctx, conn, id)
+		info.Related, err = s.related(ctx, conn, id, info.Batch)
 		return err
 	})
 	if err != nil {

@@ -193,6 +193,8 @@ CREATE INDEX task_archive_type ON {schema}.task_archive (type, id);
 -- Nearly every row succeeds: only the others pay for being found.
 CREATE INDEX task_archive_unsuccessful ON {schema}.task_archive (id) WHERE state <> 'succeeded';
 CREATE INDEX task_archive_key ON {schema}.task_archive (key) WHERE key IS NOT NULL;
+-- Rows that were cancelled on account of another, which a retry of that one revives, too.
+CREATE INDEX task_archive_cancelled_for ON {schema}.task_archive (cancelled_for, id) WHERE cancelled_for IS NOT NULL;
 -- All finished rows of a batch: first those that a rollback may revive, in the order in which it does (read backwards).
 -- Another index, by id, would make lists quicker, and cost each settlement an entry.
 CREATE INDEX task_archive_batch ON {schema}.task_archive (
@@ -336,6 +338,19 @@ CREATE TABLE {schema}.ended_note (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
 );
+
+-- Rows that were retried: those that were cancelled on account of them are to be revived, too (functions/revive_dependents.sql). It is
+-- written in the transaction that revives the row, and waits for nothing.
+CREATE TABLE {schema}.revived_note (
+    number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id       bigint NOT NULL,
+    place    bigint NOT NULL DEFAULT 0, -- those with ids up to this one have been looked at
+    batch_id bigint                     -- the row's batch, which does not end before they are back
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
+);
+CREATE INDEX revived_note_batch ON {schema}.revived_note (batch_id) WHERE batch_id IS NOT NULL;
 
 -- The history: one row for each attempt that was settled, except where a task was done at its first try.
 CREATE TABLE {schema}.attempt (

@@ -18,6 +18,7 @@ func sharedText() (sqltext.Shared, error) {
 	shared, err := sqltext.LoadShared(queryFiles, "shared/*.sql")
 	if err == nil {
 		shared["zones"] = store.ZoneRows()
+		shared["not_revived"] = store.NotRevived
 	}
 	return shared, err
 }

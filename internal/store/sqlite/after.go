@@ -1,13 +1,9 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -35,11 +31,16 @@ func (s *Store) Unblock(ctx context.Context, most int) (u store.Unblocked, err e
 	}
 	err = s.change(ctx, "unblock", func(t *tx) error {
 		u = store.Unblocked{}
-		if err := t.countEnds(most, &u); err != nil {
+		if err := t.reviveDependents(most, &u); err != nil {
 			return err
 		}
-		if err := t.decideDependents(most, &u); err != nil {
-			return err
+		if u.Worked == 0 { // a row that is decided about may wait for one that is revived
+			if err := t.countEnds(most, &u); err != nil {
+				return err
+			}
+			if err := t.decideDependents(most, &u); err != nil {
+				return err
+			}
 		}
 		return t.row([]any{&u.Waiting}, t.sql.AnyDependent)
 	})
@@ -179,61 +180,4 @@ func (s *Store) Predecessors(ctx context.Context, id task.ID) (after task.After,
 		}, t.sql.Predecessors, arg("ids", jsonList(ids[:min(len(ids), task.MostAfter+1)])))
 	})
 	return after, err
-}
-
-// named returns which tasks one names, each once and by id, and what else related reads of it.
-func (t *snapshot) named(id task.ID) (ids []task.ID, r store.Related, err error) {
-	list := ""
-	err = t.row([]any{textOf[string]{&list}, textOf[string]{&r.AfterIf}, numberOf[task.ID]{&r.CancelledFor}}, t.sql.Related, arg("id", int64(id)))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, r, err
-	}
-	if list != "" {
-		if err := json.Unmarshal([]byte(list), &ids); err != nil {
-			return nil, r, fmt.Errorf("read what task %d waits for: %w", id, err)
-		}
-		r.AfterIf = cmp.Or(r.AfterIf, store.AfterIfSucceeded)
-	}
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	r.AfterTotal = len(ids)
-	return ids, r, nil
-}
-
-// related reads what a task waits for, and what waits for it; nil: nothing.
-func (t *snapshot) related(id task.ID) (*store.Related, error) {
-	of := arg("id", int64(id))
-	after, r, err := t.named(id)
-	if err != nil {
-		return nil, err
-	}
-	var waiting []task.ID
-	if err := t.row([]any{&r.WaitingTotal}, t.sql.WaitingTotal, of); err != nil || r.None() {
-		return nil, err
-	}
-	if err := t.query(scanIDs(&waiting), t.sql.WaitingFor, of, arg("limit", store.MostNeighbours)); err != nil {
-		return nil, err
-	}
-	if r.After, err = t.neighbours(after[:min(len(after), store.MostNeighbours)]); err != nil {
-		return nil, err
-	}
-	r.Waiting, err = t.neighbours(waiting)
-	return &r, err
-}
-
-// neighbours reads what tasks are.
-func (t *snapshot) neighbours(ids []task.ID) (list []store.Neighbour, err error) {
-	found := map[task.ID]store.Neighbour{}
-	err = t.query(func(rows *sql.Rows) error {
-		var n store.Neighbour
-		err := rows.Scan(&n.ID, &n.Type, &n.State)
-		found[n.ID] = n
-		return err
-	}, t.sql.Neighbours, arg("ids", jsonList(ids)))
-	for _, id := range ids {
-		n := found[id]
-		n.ID = id
-		list = append(list, n)
-	}
-	return list, err
 }

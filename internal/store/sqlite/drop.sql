@@ -78,6 +78,7 @@ DROP TABLE sequence_declarer;
 DROP TABLE dependent;
 DROP TABLE dependency;
 DROP TABLE ended_note;
+DROP TABLE revived_note;
 DROP TABLE policy;
 DROP TABLE schedule;
 DROP TABLE schedule_declaration;

@@ -33,7 +33,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (info *store.TaskInfo, err 
 		if err := t.row([]any{&info.FollowedBy}, t.sql.FollowedBy, arg("id", int64(id))); err != nil {
 			return err
 		}
-		info.Related, err = t.related(id)
+		info.Related, err = t.related(id, info.Batch)
 		return err
 	})
 	if err != nil {

@@ -127,7 +127,17 @@ func TestPlans(t *testing.T) {
 		h.sql.Ready:                    {"USING COVERING INDEX dependent_ready", "SEARCH dependency USING COVERING INDEX dependency_task (task_id=?)"},
 		h.sql.LiveAgain:                {"INDEX dependency_task (task_id=?)", byID, "SEARCH follow USING INTEGER PRIMARY KEY"},
 		h.sql.WaitingTotal:             {"INDEX dependency_open (on_id=?)"},
-		h.sql.Neighbours:               {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH follow USING INTEGER PRIMARY KEY"},
+		h.sql.CancelledFor:             {"USING COVERING INDEX task_archive_cancelled_for (cancelled_for=? AND id>?)"},
+		h.sql.CancelledTotal:           {"USING COVERING INDEX task_archive_cancelled_for (cancelled_for=?)"},
+		h.sql.CancelledNeighbours: {
+			"USING INDEX task_archive_cancelled_for (cancelled_for=?)", "USING COVERING INDEX task_key (type=? AND key=?)",
+			"SEARCH b USING INTEGER PRIMARY KEY",
+		},
+		h.sql.RevivalBarred: {
+			"SEARCH a USING INTEGER PRIMARY KEY", "USING COVERING INDEX task_key (type=? AND key=?)", "SEARCH b USING INTEGER PRIMARY KEY",
+		},
+		h.sql.SayNotRevived: {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.Neighbours:    {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH follow USING INTEGER PRIMARY KEY"},
 		h.sql.Predecessors: {
 			"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY", "SEARCH f USING INTEGER PRIMARY KEY",
 		},

@@ -300,6 +300,8 @@ CREATE INDEX task_archive_type ON task_archive (type);
 CREATE INDEX task_archive_key ON task_archive (key) WHERE key IS NOT NULL;
 -- Nearly all rows succeed: only the others pay for the index that finds them.
 CREATE INDEX task_archive_unsuccessful ON task_archive (id) WHERE state <> 'succeeded';
+-- Rows that were cancelled on account of another, which a retry of that one revives, too.
+CREATE INDEX task_archive_cancelled_for ON task_archive (cancelled_for, id) WHERE cancelled_for IS NOT NULL;
 CREATE INDEX task_archive_batch ON task_archive (batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX task_archive_batch_unsuccessful ON task_archive (batch_id) WHERE batch_id IS NOT NULL AND state <> 'succeeded';
 -- The order in which a batch is rolled back: newest started first.
@@ -325,6 +327,15 @@ CREATE TABLE ended_note (
     number INTEGER PRIMARY KEY,
     id     INTEGER NOT NULL
 ) STRICT;
+
+-- Rows that were retried, and of which others have to be revived that were cancelled on account of them.
+CREATE TABLE revived_note (
+    number   INTEGER PRIMARY KEY,
+    id       INTEGER NOT NULL,
+    place    INTEGER NOT NULL DEFAULT 0, -- those with ids up to this one have been looked at
+    batch_id INTEGER                     -- the row's batch, which does not end before they are back
+) STRICT;
+CREATE INDEX revived_note_batch ON revived_note (batch_id) WHERE batch_id IS NOT NULL;
 
 -- The history: one row for each settled attempt. A success at the first try has none: its row in the archive says it all.
 CREATE TABLE attempt (

@@ -13,7 +13,8 @@ type statements struct {
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
 	TooLargeDue, TooLargeRollback, Reject                                                                 *sqltext.Query
 	// after.sql
-	Related, Neighbours, Predecessors, WaitingTotal, Blocked, AnyDependent, NoteEnds, EndedNotes, Await, AwaitFollowers,
+	RevivedNotes, CancelledFor, RevivalBarred, ReviveDependent, SayNotRevived, MoveRevivedNote, DeleteRevivedNote, CancelledTotal,
+	CancelledNeighbours, Related, Neighbours, Predecessors, WaitingTotal, Blocked, AnyDependent, NoteEnds, EndedNotes, Await, AwaitFollowers,
 	WaitingFor, CountDown, SetEnded, DeleteEndedNote, Ready, LiveAgain, WaitAgain, Unfinish, BadPredecessor,
 	FreeDependent, CancelDependent, SayWhy, ForgetDependency, ForgetDependent *sqltext.Query
 	// tenants.sql
@@ -91,6 +92,7 @@ func sharedText() sqltext.Shared {
 		panic("what statements share is embedded: " + err.Error())
 	}
 	shared["zones"] = store.ZoneRows()
+	shared["not_revived"] = store.NotRevived
 	return shared
 }
 

@@ -23,13 +23,14 @@ func (s *Store) waits(row *Row, own ...*Row) error {
 }
 
 // Unblock frees rows that wait for nothing any more, or cancels them.
-func (s *Store) Unblock(ctx context.Context, _ int) (u store.Unblocked, err error) {
+func (s *Store) Unblock(ctx context.Context, most int) (u store.Unblocked, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return u, err
 	}
 	defer s.mu.Unlock()
-	for again := true; again; {
+	s.reviveDependents(most, now, &u)
+	for again := u.Worked == 0; again; {
 		again = false
 		for _, r := range s.rows(func(r *Row) bool { return r.Held == task.HoldAfter }) {
 			switch {
@@ -43,6 +44,7 @@ func (s *Store) Unblock(ctx context.Context, _ int) (u store.Unblocked, err erro
 			}
 		}
 	}
+	u.Waiting = u.Waiting || u.Revived > 0
 	if u.Freed > 0 {
 		s.notify(store.Due)
 	}
@@ -107,7 +109,7 @@ func (s *Store) isNamed(id task.ID) bool {
 // related is what a row waits for, and what waits for it; nil: nothing.
 func (s *Store) related(r *Row) *store.Related {
 	out := &store.Related{AfterIf: r.AfterIf, CancelledFor: r.CancelledFor}
-	neighbour := func(waits bool, id task.ID, total *int) {
+	neighbour := func(kind int, id task.ID, total *int) {
 		if *total++; *total > store.MostNeighbours {
 			return
 		}
@@ -115,14 +117,22 @@ func (s *Store) related(r *Row) *store.Related {
 		if p := s.find(id); p != nil {
 			n.Type, n.State = p.Type, p.State
 		}
-		out.Add(waits, n)
+		out.Add(kind, n)
 	}
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(r.After))) {
-		neighbour(false, id, &out.AfterTotal)
+		neighbour(store.IsAfter, id, &out.AfterTotal)
+	}
+	for _, id := range s.cancelledFor(r.ID) {
+		neighbour(store.IsCancelled, id, &out.CancelledTotal)
+	}
+	for i := range out.Cancelled {
+		if d := s.archive[out.Cancelled[i].ID]; d.Batch != r.Batch || s.keyed(d) != nil {
+			out.Cancelled[i].Barred = s.barred(d)
+		}
 	}
 	if !r.State.Finished() {
 		for _, d := range s.rows(func(d *Row) bool { return d.Held == task.HoldAfter && slices.Contains(d.After, r.ID) }) {
-			neighbour(true, d.ID, &out.WaitingTotal)
+			neighbour(store.IsWaiting, d.ID, &out.WaitingTotal)
 		}
 	}
 	if out.AfterTotal > 0 && out.AfterIf == "" {

@@ -71,7 +71,8 @@ func (s *Store) act(b *Batch, now time.Time) bool {
 // done reports whether nothing of a batch is left to do, and nothing can come.
 func (s *Store) done(b *Batch) bool {
 	busy := s.unfinished(func(o *Operation) bool { return o.Batch == b.ID || o.BatchOfTask == b.ID }) != nil
-	return b.Sealed && b.open == 0 && !busy && s.survey(b).Live == 0
+	coming := slices.ContainsFunc(s.revivedNotes, func(n revivedNote) bool { return n.batch == b.ID })
+	return b.Sealed && b.open == 0 && !busy && !coming && s.survey(b).Live == 0
 }
 
 // end ends a batch, and inserts the finish row of it.

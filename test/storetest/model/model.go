@@ -60,6 +60,7 @@ type Store struct {
 	holders           map[string]task.ID // of locks: a row that runs, or has ended and was not followed yet
 	lockNotes         []lockNote         // oldest first
 	turns             turns
+	revivedNotes      []revivedNote
 }
 
 // Row is a task as it is stored.

@@ -97,6 +97,7 @@ func (s *Store) keyTaken(r *Row) error {
 // revive lets a finished task run again, with a fresh budget. What it knows of how far it was it keeps.
 func (s *Store) revive(r *Row, now time.Time) {
 	s.bringBack(r)
+	s.noteRevival(r)
 	r.CancelledFor = 0
 	if len(r.After) > 0 && !r.EverStarted {
 		r.Held = task.HoldAfter

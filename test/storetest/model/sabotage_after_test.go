@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -110,6 +111,15 @@ func afterSabotages() []sabotage {
 		{"does not say why", onceFinished(false, func(r *model.Row) { r.Error = "" }), failed},
 		{"forgets what may be at work", onceFinished(true, func(r *model.Row) { r.LeaseEnd = time.Time{} }), "after/what may be at work is waited for"},
 		{"forgets on account of which it was cancelled", onceFinished(false, func(r *model.Row) { r.CancelledFor = 0 }), "after/it is seen"},
+		{"revives none", onceFinished(true, func(r *model.Row) { r.CancelledFor = 0 }), "after/a retry revives what was cancelled for it"},
+		{"does not say why it was not revived", onceFinished(false, func(r *model.Row) {
+			r.Error, _, _ = strings.Cut(r.Error, store.NotRevived)
+		}), "after/not what cannot"},
+		{"frees what was revived with another", afterUnblock(func(r *model.Row) {
+			if r.Round > 0 && r.Held == task.HoldAfter && r.Key != "" {
+				r.Held = ""
+			}
+		}), "after/not what cannot"},
 		{"frees what was revived", afterUnblock(func(r *model.Row) {
 			if r.Round > 0 && r.Held == task.HoldAfter {
 				r.Held = ""

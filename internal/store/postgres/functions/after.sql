@@ -78,25 +78,36 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.await(bigint[]) FROM PUBLIC;
 
 -- One step of all the work on rows that wait, of about so many ids and notes of each kind at most. worked is how many rows and notes it
--- has come further with: 0, if there is nothing to do, or only what others are at work on (missed).
+-- has come further with: 0, if there is nothing to do, or only what others are at work on (missed). Rows are revived before any other is
+-- decided about: it may wait for one of them.
 CREATE OR REPLACE FUNCTION {schema}.unblock(
-    most bigint, OUT freed bigint, OUT cancelled bigint, OUT worked bigint, OUT missed boolean
+    most bigint, OUT freed bigint, OUT cancelled bigint, OUT revived bigint, OUT worked bigint, OUT missed boolean
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
+    revivals  record;
     ends      record;
     looks     record;
     decisions record;
 BEGIN
+    SELECT r.revived, r.worked, r.missed INTO revivals FROM {schema}.revive_dependents(most) AS r;
+    freed := 0;
+    cancelled := 0;
+    revived := revivals.revived;
+    worked := revivals.worked;
+    missed := revivals.missed;
+    IF worked > 0 THEN
+        RETURN;
+    END IF;
     SELECT r.worked, r.missed INTO ends FROM {schema}.count_ends(most) AS r;
     SELECT r.worked, r.missed INTO looks FROM {schema}.look_at_predecessors(most) AS r;
     SELECT r.freed, r.cancelled, r.worked, r.missed INTO decisions FROM {schema}.decide_dependents(most) AS r;
     freed := decisions.freed;
     cancelled := decisions.cancelled;
     worked := ends.worked + looks.worked + decisions.worked;
-    missed := ends.missed OR looks.missed OR decisions.missed;
+    missed := missed OR ends.missed OR looks.missed OR decisions.missed;
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.unblock(bigint) FROM PUBLIC;
@@ -236,7 +247,12 @@ DECLARE
     again   bigint[]; -- a row that it names is live
     barred  bigint[];
     because bigint[];
+    since   timestamptz; -- none of those because of which rows are barred has ended before
+    fixed   bigint[];
+    states  text[];
+    gone    bigint[];
     why     text[];
+    recent  timestamptz := began - interval '2 days'; -- most have ended since: the tables of other days are read for the rest
 BEGIN
     freed := 0;
     cancelled := 0;
@@ -256,26 +272,48 @@ BEGIN
     WITH named AS (
         SELECT t.id AS task_id, coalesce(t.after_if, 'succeeded') AS after_if, u.id FROM {schema}.task AS t
         CROSS JOIN LATERAL unnest(t.after) AS u (id) WHERE t.id = ANY (locked)
-    ), seen AS (
-        SELECT n.task_id, n.after_if, n.id, a.state, a.lease_until,
+    ), known AS MATERIALIZED (
+        SELECT n.task_id, n.after_if, n.id, a.state, a.lease_until, a.finished_at,
             (SELECT t.id FROM {schema}.task AS t WHERE t.id = n.id LIMIT 1) IS NOT NULL
             OR (SELECT f.id FROM {schema}.follow AS f WHERE f.id = n.id LIMIT 1) IS NOT NULL AS live
         FROM named AS n
-        LEFT JOIN LATERAL (SELECT r.state, r.lease_until FROM {schema}.task_archive AS r WHERE r.id = n.id LIMIT 1) AS a ON true
+        LEFT JOIN LATERAL (SELECT r.state, r.lease_until, r.finished_at FROM {schema}.task_archive AS r
+            WHERE r.id = n.id AND r.finished_at >= recent LIMIT 1) AS a ON true
+    ), seen AS (
+        SELECT k.task_id, k.after_if, k.id, k.live, coalesce(k.state, o.state) AS state, coalesce(k.lease_until, o.lease_until) AS lease_until,
+            coalesce(k.finished_at, o.finished_at) AS finished_at
+        FROM known AS k
+        LEFT JOIN LATERAL (SELECT r.state, r.lease_until, r.finished_at FROM {schema}.task_archive AS r
+            WHERE NOT k.live AND k.state IS NULL AND r.id = k.id AND r.finished_at < recent LIMIT 1) AS o ON true
     ), verdict AS (
         SELECT s.task_id, bool_or(s.live) AS live, max(s.lease_until) AS lease_until,
-            min(s.id) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded' AND s.after_if <> 'any') AS bad
+            min(s.id) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded' AND s.after_if <> 'any') AS bad,
+            min(s.finished_at) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded') AS finished_at
         FROM seen AS s GROUP BY s.task_id
     )
     SELECT array_agg(v.task_id) FILTER (WHERE v.live), array_agg(v.task_id) FILTER (WHERE NOT v.live AND v.bad IS NULL),
         array_agg(v.lease_until) FILTER (WHERE NOT v.live AND v.bad IS NULL),
         array_agg(v.task_id) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL),
         array_agg(v.bad) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL),
-        array_agg({why_cancelled of=v.bad}) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL)
-    INTO again, ready, due, barred, because, why FROM verdict AS v;
+        min(v.finished_at) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL)
+    INTO again, ready, due, barred, because, since FROM verdict AS v;
     UPDATE {schema}.task AS t SET held = NULL, run_at = greatest(t.run_at, clock_timestamp(), r.due)
     FROM unnest(ready, due) AS r (id, due) WHERE t.id = r.id;
     GET DIAGNOSTICS freed = ROW_COUNT;
+    IF cardinality(barred) > 0 THEN
+        -- Who retries a row revives what was cancelled for it, and locks it in the archive before that: so it comes after this
+        -- transaction, or has locked or moved the row by now, and the row that waits is decided about later. One that has gone is not retried.
+        SELECT coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.state), '{}') INTO fixed, states FROM (
+            SELECT a.id, a.state FROM {schema}.task_archive AS a
+            WHERE a.id = ANY (because) AND a.finished_at >= since AND a.state <> 'succeeded' FOR KEY SHARE SKIP LOCKED) AS l;
+        gone := ARRAY(
+            SELECT u.id FROM (SELECT DISTINCT b.id FROM unnest(because) AS b (id) WHERE (b.id IN (SELECT unnest(fixed))) IS NOT TRUE) AS u
+            WHERE (SELECT a.id FROM {schema}.task_archive AS a WHERE a.id = u.id LIMIT 1) IS NULL
+              AND (SELECT t.id FROM {schema}.task AS t WHERE t.id = u.id LIMIT 1) IS NULL);
+        SELECT array_agg(b.id), array_agg(b.because), array_agg({why_cancelled of=f.id state=f.state}) INTO barred, because, why
+        FROM unnest(barred, because) AS b (id, because)
+        JOIN unnest(fixed || gone, states || array_fill(NULL::text, ARRAY[cardinality(gone)])) AS f (id, state) ON f.id = b.because;
+    END IF;
     IF cardinality(barred) > 0 THEN
         PERFORM {schema}.cancel_rows(barred, array_fill(false, ARRAY[cardinality(barred)]), NULL);
         UPDATE {schema}.task_archive AS a SET error = b.why, cancelled_for = b.because

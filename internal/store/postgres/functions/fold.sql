@@ -42,7 +42,8 @@ BEGIN
             EXISTS (SELECT FROM {schema}.operation AS o
                     WHERE o.batch_id = r.id AND o.task_id IS NULL AND o.ended_at IS NULL) AS operated,
             EXISTS (SELECT FROM {schema}.operation AS o
-                    WHERE o.batch_id = r.id AND o.task_id IS NOT NULL AND o.ended_at IS NULL) AS task_operated
+                    WHERE o.batch_id = r.id AND o.task_id IS NOT NULL AND o.ended_at IS NULL)
+                OR EXISTS (SELECT FROM {schema}.revived_note AS n WHERE n.batch_id = r.id) AS task_operated
         INTO b FROM {schema}.batch AS r WHERE r.id = one;
         live := b.total - b.succeeded - b.failed - b.cancelled - b.rolled_back - b.rollback_failed;
         marked := b.ended_at IS NULL AND (
@@ -117,6 +118,7 @@ DECLARE
     v record;
 BEGIN
     IF EXISTS (SELECT FROM {schema}.operation AS o WHERE o.batch_id = b.id AND o.ended_at IS NULL)
+        OR EXISTS (SELECT FROM {schema}.revived_note AS n WHERE n.batch_id = b.id)
         OR EXISTS (SELECT FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id) THEN
         RETURN false;
     END IF;

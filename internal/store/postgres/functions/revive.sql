@@ -1,15 +1,17 @@
 -- Moves finished rows back to the live table, to run again ('retry') or to be rolled back ('rollback'), and returns their
 -- ids, sorted. Each is due at the time in its place, and not before every earlier attempt is over. Locked rows are
 -- skipped, and rows whose key another live row has. A run that succeeded at its first try gets its row of the history
--- now; all others got theirs when they were settled. One that has never started waits anew for those that it names in after. The cause of a rollback is Go's task.Cause; a check compares the two.
+-- now; all others got theirs when they were settled. One that has never started waits anew for those that it names in after. If others were
+-- cancelled on account of a row that is retried, a note says that they are to be revived, too (revived_note). The cause of a rollback is Go's task.Cause; a check compares the two.
 CREATE OR REPLACE FUNCTION {schema}.revive(
     ids bigint[], dues timestamptz[], verb text, fences bigint[] DEFAULT NULL
 ) RETURNS SETOF bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
+DECLARE
+    revived bigint[];
 BEGIN
-    RETURN QUERY
     WITH hit AS MATERIALIZED (
         SELECT a.*, g.due, verb = 'retry' AS again FROM unnest(ids, dues, fences) AS g (id, due, fence)
         CROSS JOIN LATERAL (
@@ -67,7 +69,17 @@ BEGIN
     ), opened AS ( -- also where it is open: a step that notes that it has finished locks the archived row first
         UPDATE {schema}.chunk_range AS c SET state = 'reopened' WHERE c.task_id = ANY (ARRAY(SELECT b.id FROM back AS b))
     )
-    SELECT b.id FROM back AS b;
+    SELECT array_agg(b.id) INTO revived FROM back AS b;
+    -- What was cancelled on account of one is to be revived, too. An isolation level at which this statement sees no more than
+    -- the first of the transaction may miss some: agents look.
+    IF verb = 'retry' THEN
+        INSERT INTO {schema}.revived_note (id, batch_id)
+        SELECT t.id, t.batch_id FROM {schema}.task AS t WHERE t.id = ANY (revived)
+          AND (current_setting('transaction_isolation') <> 'read committed'
+              OR (SELECT a.id FROM {schema}.task_archive AS a WHERE a.cancelled_for = t.id LIMIT 1) IS NOT NULL)
+        ORDER BY t.id;
+    END IF;
+    RETURN QUERY SELECT unnest(revived);
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.revive(bigint[], timestamptz[], text, bigint[]) FROM PUBLIC;

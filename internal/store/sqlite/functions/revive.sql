@@ -2,7 +2,8 @@
 --
 -- INSERT INTO revive (id, verb, run_at) takes a finished task out of the archive: to run again with all its attempts (retry),
 -- or to be rolled back (rollback); due no earlier than its last attempt is certainly over. One that has never started waits anew for
--- those that it names in after. A task whose key a live task has by
+-- those that it names in after. If others were cancelled on account of a task that is retried, a note says that they are to be revived, too
+-- (revived_note). A task whose key a live task has by
 -- now stays in the archive. The cause of a rollback is Go's task.Cause; a check compares the two.
 CREATE VIEW revive AS SELECT id, '' AS verb, run_at FROM task_archive;
 
@@ -46,6 +47,9 @@ BEGIN
     WHERE id = (SELECT batch_id FROM task_archive WHERE id = NEW.id) AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     UPDATE chunk_range SET state = 'open' WHERE task_id = NEW.id AND state <> 'open' AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     DELETE FROM sequence_failure WHERE task_id = NEW.id AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
+    INSERT INTO revived_note (id, batch_id)
+    SELECT id, batch_id FROM task_archive AS done WHERE id = NEW.id AND NEW.verb = 'retry' AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id)
+        AND EXISTS (SELECT 1 FROM task_archive AS other WHERE other.cancelled_for = NEW.id);
     DELETE FROM task_archive WHERE id = NEW.id AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     UPDATE wakeup SET due = due + 1 WHERE changes() > 0;
 END;

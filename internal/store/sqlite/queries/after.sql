@@ -3,7 +3,8 @@
 
 -- name: blocked
 -- Whether there may be something to do, and whether any row waits.
-SELECT EXISTS (SELECT 1 FROM ended_note) OR EXISTS (SELECT 1 FROM dependent WHERE unfinished = 0), EXISTS (SELECT 1 FROM dependent);
+SELECT EXISTS (SELECT 1 FROM ended_note) OR EXISTS (SELECT 1 FROM dependent WHERE unfinished = 0)
+    OR EXISTS (SELECT 1 FROM revived_note), EXISTS (SELECT 1 FROM dependent);
 
 -- name: any_dependent
 SELECT EXISTS (SELECT 1 FROM dependent);
@@ -76,6 +77,29 @@ DELETE FROM dependency WHERE task_id = @id;
 -- name: forget_dependent
 DELETE FROM dependent WHERE task_id = @id;
 
+-- name: revived_notes
+SELECT number, id, place FROM revived_note ORDER BY number LIMIT @limit;
+
+-- name: cancelled_for
+-- Rows that were cancelled on account of one, and have not been looked at.
+SELECT id FROM task_archive INDEXED BY task_archive_cancelled_for WHERE cancelled_for = @id AND id > @place ORDER BY id LIMIT @limit;
+
+-- name: revival_barred
+SELECT ifnull({revival_barred of=a.}, '') FROM task_archive AS a WHERE a.id = @id;
+
+-- name: revive_dependent
+INSERT INTO revive (id, verb, run_at) VALUES (@id, 'retry', @now);
+
+-- name: say_not_revived
+UPDATE task_archive SET error = substr(error, 1, iif(instr(error, '{not_revived}') > 0, instr(error, '{not_revived}') - 1, length(error)))
+    || '{not_revived}' || @why WHERE id = @id;
+
+-- name: move_revived_note
+UPDATE revived_note SET place = @place WHERE number = @number;
+
+-- name: delete_revived_note
+DELETE FROM revived_note WHERE number = @number;
+
 -- name: related
 -- What a task names, live or finished.
 SELECT after, after_if, NULL FROM task WHERE id = @id AND after IS NOT NULL
@@ -88,6 +112,16 @@ UNION ALL
 SELECT id, type, state FROM task_archive WHERE id IN (SELECT value FROM json_each(@ids))
 UNION ALL
 SELECT id, type, 'pending' FROM follow WHERE id IN (SELECT value FROM json_each(@ids));
+
+-- name: cancelled_total
+-- How many tasks were cancelled on account of one.
+SELECT count(*) FROM task_archive INDEXED BY task_archive_cancelled_for WHERE cancelled_for = @id;
+
+-- name: cancelled_neighbours
+-- The first of them, with what is in the way of their revival. A retry of the task reopens its own batch.
+SELECT c.id, c.type, c.state, ifnull({revival_barred of=c.}, '') FROM (
+    SELECT id, type, state, key, iif(batch_id IS @batch, NULL, batch_id) AS batch_id FROM task_archive INDEXED BY task_archive_cancelled_for
+    WHERE cancelled_for = @id ORDER BY id LIMIT @limit) AS c;
 
 -- name: waiting_total
 -- How many tasks wait for one.

@@ -14,7 +14,8 @@ FROM batch INDEXED BY batch_open
 WHERE ended_at IS NULL AND seen AND (
     requested IS NULL AND on_failure <> 'continue' AND failures > failures_seen
     OR sealed AND total = succeeded + failed + cancelled + rolled_back + rollback_failed
-        AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND ended_at IS NULL))
+        AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND ended_at IS NULL)
+        AND NOT EXISTS (SELECT 1 FROM revived_note WHERE batch_id = batch.id))
 ORDER BY random() LIMIT @limit;
 
 -- name: summed_batch
