@@ -35,7 +35,8 @@ type batchCreateCmd struct {
 // Help gives examples.
 func (batchCreateCmd) Help() string {
 	return `Each line is a JSON object. Its members are columns of a task, all optional: type, payload, run_at, priority, key, region,
-labels, rollback_payload, max_attempts, traceparent, lock, sequence, after, after_if, tenant. Put the task's own data into payload. The
+labels, rollback_payload, max_attempts, traceparent, lock, sequence, after, after_if, tenant. Put the task's own data into payload. A line with
+a ref can be named by lines after it: their tasks wait for its task ("after_ref": "a", or a list). The
 batch and all of its tasks are created in one transaction; if a line is invalid, nothing is created.
 
 Examples:

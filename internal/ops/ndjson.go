@@ -27,7 +27,7 @@ const firstBuffer = 64 << 10
 //	{"payload": {"service": 7}, "rollback_payload": {"zone": "a"}, "key": "service-7"}
 //
 // Every member may be missing; what is missing, or null, is as in base. Lines without anything but spaces are passed
-// over. The first mistake ends it: as *InputError, with name, line and column. Only a line at a time is held in memory.
+// over. A line with a ref can be named by lines after it, in after_ref. The first mistake ends it: as *InputError, with name, line and column. Only a line at a time is held in memory, and a digest of each ref.
 func ReadRequests(from io.Reader, name string, base store.EnqueueRequest) iter.Seq2[store.EnqueueRequest, error] {
 	return readRequests(from, name, base, maxLine)
 }
@@ -37,6 +37,7 @@ func readRequests(from io.Reader, name string, base store.EnqueueRequest, most i
 	return func(yield func(store.EnqueueRequest, error) bool) {
 		in := bufio.NewReaderSize(from, firstBuffer)
 		var long []byte
+		known := refs{most: maxRefs}
 		for number := 1; ; number++ {
 			line, err := readLine(in, &long, most+2) // its end may be two bytes
 			if errors.Is(err, io.EOF) && len(line) == 0 {
@@ -57,7 +58,7 @@ func readRequests(from io.Reader, name string, base store.EnqueueRequest, most i
 				if len(bytes.TrimSpace(end)) == 0 {
 					continue
 				}
-				err = l.read(end, &r)
+				err = l.read(end, &r, &known)
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -94,7 +95,7 @@ func (p place) wrong(at int, format string, args ...any) error {
 }
 
 // read reads one line. The request keeps nothing of it.
-func (p place) read(line []byte, r *store.EnqueueRequest) error {
+func (p place) read(line []byte, r *store.EnqueueRequest, known *refs) error {
 	switch {
 	case !utf8.Valid(line):
 		return p.wrong(0, "the line is not UTF-8")
@@ -106,6 +107,7 @@ func (p place) read(line []byte, r *store.EnqueueRequest) error {
 		return p.wrong(at, `a line must be an object such as {"payload": {"service": 7}}`)
 	}
 	var seen [len(columns)]bool
+	var names lineRefs
 	for at = skipSpace(line, at+1); line[at] != '}'; {
 		end := skipValue(line, at)
 		column, err := p.column(line, at, end)
@@ -118,7 +120,7 @@ func (p place) read(line []byte, r *store.EnqueueRequest) error {
 		seen[column] = true
 		from := skipSpace(line, skipSpace(line, end)+1) // the colon
 		to := skipValue(line, from)
-		if err := p.member(columns[column], line[from:to], from, r); err != nil {
+		if err := p.member(columns[column], line[from:to], from, r, &names); err != nil {
 			return err
 		}
 		if at = skipSpace(line, to); line[at] == ',' {
@@ -128,6 +130,11 @@ func (p place) read(line []byte, r *store.EnqueueRequest) error {
 	if r.Type == "" {
 		return p.wrong(0, `the task has no type: add "type", or use --type`)
 	}
+	var err error
+	if r.AfterRefs, err = known.resolve(p, &names); err != nil {
+		return err
+	}
+	r.Ref = names.ref != ""
 	if err := r.Check(); err != nil {
 		return p.wrong(0, "%s", err)
 	}
@@ -187,11 +194,11 @@ const maxShown = 60
 // columns are the members that a line may have.
 var columns = [...]string{ //nolint:gochecknoglobals // a constant table
 	"type", "payload", "run_at", "priority", "key", "region", "labels", "rollback_payload", "max_attempts", "traceparent",
-	"lock", "sequence", "after", "after_if", "tenant",
+	"lock", "sequence", "after", "after_if", "tenant", "ref", "after_ref",
 }
 
 // member reads the value of one member.
-func (p place) member(column string, value []byte, at int, r *store.EnqueueRequest) error {
+func (p place) member(column string, value []byte, at int, r *store.EnqueueRequest, names *lineRefs) error {
 	if string(value) == "null" {
 		return nil
 	}
@@ -234,6 +241,10 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 		return wants(&r.Sequence, text)
 	case "tenant":
 		return wants(&r.Tenant, text)
+	case "ref":
+		return names.readRef(p, value, at)
+	case "after_ref":
+		return names.readAfter(p, value, at)
 	}
 	return nil
 }

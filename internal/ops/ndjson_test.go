@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // readAll reads to the end, or to the first mistake.
@@ -57,6 +58,37 @@ func TestReadRequests(t *testing.T) {
 	got, err = readAll(t, "", base)
 	require.NoError(t, err)
 	require.Empty(t, got)
+}
+
+func TestLinesNameLines(t *testing.T) {
+	got, err := readAll(t, `{"type": "a"}
+{"type": "a", "ref": "x"}
+
+{"type": "a", "ref": "y", "after_ref": "x"}
+{"type": "a", "after_ref": ["y", "x", "y"], "after": [7], "after_if": "any"}
+{"type": "a", "after_ref": [], "ref": null}`, store.EnqueueRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []store.EnqueueRequest{
+		{Type: "a"}, {Type: "a", Ref: true}, {Type: "a", Ref: true, AfterRefs: []int64{0}},
+		{Type: "a", AfterRefs: []int64{0, 1}, After: []task.ID{7}, AfterIf: store.AfterIfAny}, {Type: "a"},
+	}, got)
+	for text, want := range map[string]string{
+		`{"ref": "x", "after_ref": "x"}`:               `:1:27: after_ref: no line before this one has the ref "x": a task waits only for tasks of lines before its own`,
+		`{"after_ref": ["z"]}` + "\n" + `{"ref": "z"}`: `:1:15: after_ref: no line before this one has the ref "z": a task waits only for tasks of lines before its own`,
+		`{"ref": "z"}` + "\n\n" + `{"ref": "z"}`:       `:3:9: line 1 has the ref "z" too: give each line one of its own`,
+		`{"ref": ""}`:                                  `:1:9: ref must be a string of 1 to 1024 bytes, not ""`,
+		`{"ref": 7}`:                                   `:1:9: ref must be a string of 1 to 1024 bytes, not 7`,
+		`{"after_ref": [7]}`:                           `:1:15: after_ref must be a ref or a list of refs, not [7]`,
+		`{"after_if": "any"}`:                          `:1:1: after-if says how the tasks of after have to end: say which they are`,
+	} {
+		_, err := readAll(t, text, store.EnqueueRequest{Type: "a"})
+		require.EqualError(t, err, "f.ndjson"+want, text)
+	}
+	few := refs{most: 1}
+	_, err = few.resolve(place{"f", 1}, &lineRefs{ref: "x"})
+	require.NoError(t, err)
+	_, err = few.resolve(place{"f", 2}, &lineRefs{ref: "y"})
+	require.ErrorContains(t, err, "more than 1 lines have a ref")
 }
 
 func TestReadRequestsNamesLineAndColumn(t *testing.T) {

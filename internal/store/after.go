@@ -20,13 +20,14 @@ const (
 // checkAfter refuses what a task cannot wait for.
 func (r *EnqueueRequest) checkAfter(wrong func(string, ...any) error) error {
 	switch {
-	case len(r.After) > MaxAfter:
-		return wrong("after has %d tasks: one can wait for %d at most; put a task between that waits for a part of them", len(r.After), MaxAfter)
+	case len(r.After)+len(r.AfterRefs) > MaxAfter:
+		return wrong("after has %d tasks: one can wait for %d at most; put a task between that waits for a part of them",
+			len(r.After)+len(r.AfterRefs), MaxAfter)
 	case slices.ContainsFunc(r.After, func(id task.ID) bool { return id <= 0 }):
 		return wrong("after: a task's number is 1 or more")
 	case r.AfterIf != "" && r.AfterIf != AfterIfSucceeded && r.AfterIf != AfterIfAny:
 		return wrong("after-if %q: use %s or %s", r.AfterIf, AfterIfSucceeded, AfterIfAny)
-	case r.AfterIf != "" && len(r.After) == 0:
+	case r.AfterIf != "" && len(r.After)+len(r.AfterRefs) == 0:
 		return wrong("after-if says how the tasks of after have to end: say which they are")
 	}
 	return nil

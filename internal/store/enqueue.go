@@ -149,4 +149,8 @@ type EnqueueRequest struct {
 	After   []task.ID
 	AfterIf string
 	Tenant  string // rows of a type take turns by it; "": none
+	// Within one CreateBatch, rows can wait for rows before them. Ref: a later one may name it. AfterRefs are such rows, numbered from 0
+	// among those with Ref; they count as ids of After.
+	Ref       bool
+	AfterRefs []int64
 }

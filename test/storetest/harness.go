@@ -127,7 +127,7 @@ func Checks() []Check {
 		{"locks", lockChecks()},
 		{"locks and limits", lockLimitChecks()},
 		{"sequences", sequenceChecks()},
-		{"after", slices.Concat(afterChecks(), afterRevivalChecks())},
+		{"after", slices.Concat(afterChecks(), afterRevivalChecks(), afterRefChecks())},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},

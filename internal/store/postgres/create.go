@@ -44,13 +44,17 @@ func (s *Store) CreateBatch(
 			}
 			next, stop := iter.Pull2(rows)
 			defer stop()
-			return s.copyRows(ctx, tx, &requests{next: next, batch: id, now: now, progress: progress})
+			from := &requests{next: next, batch: id, now: now, progress: progress}
+			if err := s.copyRows(ctx, tx, from); err != nil || !from.named {
+				return err
+			}
+			return s.insertRows(ctx, tx, from)
 		})
 	})
 	return id, err
 }
 
-// copyRows sends the rows of a batch.
+// copyRows sends the rows of a batch, up to the first that others may name, or that names others.
 func (s *Store) copyRows(ctx context.Context, tx pgx.Tx, rows *requests) error {
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{string(s.schema), "task"}, requestColumns(), rows)
 	switch {
@@ -86,6 +90,7 @@ type requests struct {
 	row      store.EnqueueRequest
 	n        int64
 	err      error // that the caller's rows gave
+	named    bool  // others may name row, or it names others: it was not sent
 }
 
 // Next implements pgx.CopyFromSource.
@@ -99,6 +104,9 @@ func (r *requests) Next() bool {
 		return false
 	}
 	r.row = row
+	if r.named = row.Ref || len(row.AfterRefs) > 0; r.named {
+		return false
+	}
 	r.n++
 	return true
 }

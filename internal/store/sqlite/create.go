@@ -72,6 +72,9 @@ func (s *Store) CreateBatch(
 // insertRows inserts what the spool has. It stops where ctx ends.
 func (t *tx) insertRows(ctx context.Context, id task.BatchID, from *spoolReader, progress func(int64)) (err error) {
 	done := int64(0)
+	if err := t.row([]any{&from.id}, t.sql.NextNumber); err != nil {
+		return err
+	}
 	head := []any{stamp(t.now), int64(id)}
 	values := make([]any, 0, rowsAtOnce*rowValues+len(head))
 	for from.left > 0 {
@@ -94,9 +97,27 @@ func (t *tx) insertRows(ctx context.Context, id task.BatchID, from *spoolReader,
 		if err != nil {
 			return err
 		}
+		if err := t.foretold(from); err != nil {
+			return err
+		}
 		if done += int64(n); progress != nil {
 			progress(done)
 		}
+	}
+	return nil
+}
+
+// foretold returns an error if the rows inserted so far have other ids than those that others have named them by.
+func (t *tx) foretold(from *spoolReader) error {
+	if len(from.ids) == 0 {
+		return nil
+	}
+	var next task.ID
+	if err := t.row([]any{&next}, t.sql.NextNumber); err != nil {
+		return err
+	}
+	if next != from.id {
+		return fmt.Errorf("the last row has the id %d, and not %d: what names rows of the batch would name others", next-1, from.id-1)
 	}
 	return nil
 }

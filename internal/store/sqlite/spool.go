@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // spoolMemory is how many bytes of rows a spool keeps in memory; what is more goes to a temporary file.
@@ -48,7 +50,11 @@ func (s *spool) add(r *store.EnqueueRequest) error {
 		at = stamp(r.RunAt)
 	}
 	b = append(binary.AppendUvarint(b, uint64(len(at))), at...)
-	for _, number := range []int64{int64(r.In), int64(r.Priority), int64(r.MaxAttempts)} {
+	ref := int64(0)
+	if r.Ref {
+		ref = 1
+	}
+	for _, number := range append([]int64{int64(r.In), int64(r.Priority), int64(r.MaxAttempts), ref, int64(len(r.AfterRefs))}, r.AfterRefs...) {
 		b = binary.AppendVarint(b, number)
 	}
 	s.row = b
@@ -104,6 +110,8 @@ type spoolReader struct {
 	r    *bufio.Reader
 	left int64 // rows
 	err  error
+	id   task.ID   // that the next row gets
+	ids  []task.ID // of rows with a ref
 }
 
 // text reads a text; NULL where it is empty.
@@ -130,13 +138,40 @@ func (s *spoolReader) number() int64 {
 	return n
 }
 
+// names adds the ids of so many rows with a ref to a list of ids, which may be NULL.
+func (s *spoolReader) names(after any, n int64) any {
+	var ids []task.ID
+	if list, ok := after.(string); ok {
+		s.err = errors.Join(s.err, json.Unmarshal([]byte(list), &ids))
+	}
+	for range n {
+		ref := s.number()
+		switch {
+		case s.err != nil:
+			return nil
+		case ref < 0 || ref >= int64(len(s.ids)):
+			s.err = fmt.Errorf("a row names row %d of those with a ref, and there are %d", ref, len(s.ids))
+		default:
+			ids = append(ids, s.ids[ref])
+		}
+	}
+	return jsonList(ids)
+}
+
 // next appends the values of the next row, in the order of insert_row.
 func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	s.left--
 	kind, payload, rollback, key, region := s.text(), s.text(), s.text(), s.text(), s.text()
 	labels, traceparent, by, lock, sequence := s.text(), s.text(), s.text(), s.text(), s.text()
 	after, afterIf, tenant, at := s.text(), s.text(), s.text(), s.text()
-	in, priority, attempts := s.number(), s.number(), s.number()
+	in, priority, attempts, ref := s.number(), s.number(), s.number(), s.number()
+	if names := s.number(); names > 0 {
+		after = s.names(after, names)
+	}
+	if ref > 0 {
+		s.ids = append(s.ids, s.id)
+	}
+	s.id++
 	if s.err != nil {
 		return nil, fmt.Errorf("read the rows again: %w", s.err)
 	}

@@ -13,7 +13,7 @@ type statements struct {
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
 	TooLargeDue, TooLargeRollback, Reject                                                                 *sqltext.Query
 	// after.sql
-	RevivedNotes, CancelledFor, RevivalBarred, ReviveDependent, SayNotRevived, MoveRevivedNote, DeleteRevivedNote, CancelledTotal,
+	NextNumber, RevivedNotes, CancelledFor, RevivalBarred, ReviveDependent, SayNotRevived, MoveRevivedNote, DeleteRevivedNote, CancelledTotal,
 	CancelledNeighbours, Related, Neighbours, Predecessors, WaitingTotal, Blocked, AnyDependent, NoteEnds, EndedNotes, Await, AwaitFollowers,
 	WaitingFor, CountDown, SetEnded, DeleteEndedNote, Ready, LiveAgain, WaitAgain, Unfinish, BadPredecessor,
 	FreeDependent, CancelDependent, SayWhy, ForgetDependency, ForgetDependent *sqltext.Query

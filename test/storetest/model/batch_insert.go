@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -79,13 +80,21 @@ func (s *Store) CreateBatch(
 		return 0, err
 	}
 	n := int64(0)
+	var named []task.ID // rows with a ref
 	for r, err := range rows {
 		if err != nil {
 			return 0, err
 		}
 		r.Batch = id
-		if _, err := p.Insert(ctx, r); err != nil {
+		for _, ref := range r.AfterRefs {
+			r.After = append(slices.Clip(r.After), named[ref])
+		}
+		ids, err := p.Insert(ctx, r)
+		if err != nil {
 			return 0, err
+		}
+		if r.Ref {
+			named = append(named, ids...)
 		}
 		n++
 	}

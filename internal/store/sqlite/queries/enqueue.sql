@@ -29,6 +29,10 @@ INSERT INTO batch (name, on_failure, finish_type, finish_payload, labels, create
 VALUES (@name, @on_failure, @finish_type, @finish_payload, @labels, @created_by, @sealed, @now)
 RETURNING id;
 
+-- name: next_number
+-- The id that the next task gets which this transaction inserts.
+SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'task'), 0) + 1;
+
 -- name: insert_row
 -- A row of a batch. For several rows, the values in parentheses are repeated (listOf).
 INSERT INTO task (created_at, batch_id, type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,
