@@ -18,6 +18,7 @@ $leasehold$
 DECLARE
     bad     record;
     refusal text;
+    recent  timestamptz := clock_timestamp() - interval '2 days'; -- the tables of other days are read for what is not found in these
 BEGIN
     SELECT t.id, cardinality(t.after) AS n INTO bad FROM {schema}.task AS t
     WHERE t.id = ANY (ids)
@@ -34,8 +35,9 @@ BEGIN
             WHERE t.id = ANY (ids) GROUP BY u.id) AS n
         WHERE n.id >= n.first
            OR (SELECT t.id FROM {schema}.task AS t WHERE t.id = n.id LIMIT 1) IS NULL
-              AND (SELECT a.id FROM {schema}.task_archive AS a WHERE a.id = n.id LIMIT 1) IS NULL
+              AND (SELECT a.id FROM {schema}.task_archive AS a WHERE a.id = n.id AND a.finished_at >= recent LIMIT 1) IS NULL
               AND (SELECT f.id FROM {schema}.follow AS f WHERE f.id = n.id LIMIT 1) IS NULL
+              AND (SELECT a.id FROM {schema}.task_archive AS a WHERE a.id = n.id AND a.finished_at < recent LIMIT 1) IS NULL
         LIMIT 1;
         IF FOUND THEN
             refusal := CASE WHEN bad.later

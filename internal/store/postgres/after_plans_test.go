@@ -1,0 +1,110 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+	sizes "github.com/leasehold/leasehold/test/harness"
+)
+
+// fillDays makes partitions for %[1]d days back, and puts rows into all of them, of which one in ten has failed.
+const fillDays = `
+DO $do$ BEGIN
+    FOR n IN 0..%[1]d LOOP
+        EXECUTE format('CREATE TABLE IF NOT EXISTS SCHEMA.task_archive_%%s PARTITION OF SCHEMA.task_archive FOR VALUES FROM (%%L) TO (%%L)',
+            to_char((now() AT TIME ZONE 'UTC')::date - n, 'YYYYMMDD'),
+            ((now() AT TIME ZONE 'UTC')::date - n)::timestamp AT TIME ZONE 'UTC', ((now() AT TIME ZONE 'UTC')::date - n + 1)::timestamp AT TIME ZONE 'UTC');
+    END LOOP;
+END $do$;
+INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
+INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, session, attempt, deferrals, priority, ever_started, state, type, payload)
+    SELECT 1000000 + n, now(), now(), now() - (n %% %[1]d) * interval '1 day', 2, 1, 1, 0, 0, true, CASE n / %[1]d %% 10 WHEN 9 THEN 'failed' ELSE 'succeeded' END,
+        'a', '{}' FROM generate_series(1, 20000) AS n;
+ANALYZE SCHEMA.task; ANALYZE SCHEMA.task_archive;
+`
+
+// waitForDays has 100 rows wait, from an id (%[4]d) on, each for two rows that finished within so many days (%[1]d to %[2]d), in that state (%[3]s).
+const waitForDays = `
+INSERT INTO SCHEMA.task (id, type, after) OVERRIDING SYSTEM VALUE
+    SELECT %[4]d + a.n, 'a', ARRAY[a.id, a.other] FROM (
+        SELECT r.id, lead(r.id) OVER (ORDER BY r.id) AS other, row_number() OVER (ORDER BY r.id) AS n FROM SCHEMA.task_archive AS r
+        WHERE r.finished_at BETWEEN now() - interval '%[2]d days' AND now() - interval '%[1]d days' AND r.state = '%[3]s') AS a
+    WHERE a.n <= 100 AND a.other IS NOT NULL;
+`
+
+// TestStepsOfWaitingRowsReadLittle makes steps of each kind over the archive of many days. What finished within the last two days is found without
+// a look at the others.
+func TestStepsOfWaitingRowsReadLittle(t *testing.T) {
+	t.Parallel()
+	days := sizes.Sized(40, 400)
+	h := newHarness(t)
+	h.exec(t, fmt.Sprintf(fillDays, days))
+	conn := pgtest.Connect(t)
+	// step makes a step twice, as plans are made at the first, and takes the first back. Then it asserts how many pages it touches for each row.
+	step := func(name, text string, rows, most int) {
+		for _, first := range []bool{true, false} {
+			tx, err := conn.Begin(t.Context())
+			require.NoError(t, err)
+			n := buffers(t, tx, h.q(text))
+			var read []string
+			require.NoError(t, tx.QueryRow(t.Context(), h.q(`SELECT coalesce(array_agg(relname::text), '{}') FROM pg_stat_xact_user_tables
+				WHERE schemaname = 'SCHEMA' AND seq_scan > 0 AND relname ~ '^(task|dependen)'`)).Scan(&read))
+			require.Empty(t, read, "%s reads whole tables", name)
+			if first {
+				require.NoError(t, tx.Rollback(t.Context()))
+				continue
+			}
+			require.NoError(t, tx.Commit(t.Context()))
+			t.Logf("%s: %d pages for %d rows", name, n, rows)
+			require.LessOrEqual(t, n, rows*most, name)
+		}
+	}
+	for i, c := range []struct {
+		name     string
+		from, to int // days
+		state    string
+		most     int // pages
+	}{
+		{"lately", 0, 1, "succeeded", 60}, {"lately, failed", 0, 1, "failed", 100},
+		{"long ago", 5, days, "succeeded", 40 + 4*days}, {"long ago, failed", 5, days, "failed", 80 + 5*days},
+	} {
+		h.exec(t, fmt.Sprintf(waitForDays, c.from, c.to, c.state, 3000000+1000*i))
+		rows := int(h.number(t, `SELECT count(*) FROM SCHEMA.dependent`))
+		require.NotZero(t, rows)
+		step("look at rows that finished "+c.name, `SELECT SCHEMA.look_at_predecessors(1000)`, rows, 30)
+		step("decide about rows that finished "+c.name, `SELECT SCHEMA.decide_dependents(1000)`, rows, c.most)
+		require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.dependent`))
+	}
+	causes := int(h.number(t, `SELECT count(DISTINCT cancelled_for) FROM SCHEMA.task_archive`))
+	rows := int(h.number(t, `SELECT count(cancelled_for) FROM SCHEMA.task_archive`))
+	h.exec(t, `SELECT SCHEMA.retry(a.cancelled_for) FROM (SELECT DISTINCT cancelled_for FROM SCHEMA.task_archive WHERE cancelled_for IS NOT NULL) AS a`)
+	require.EqualValues(t, causes, h.number(t, `SELECT count(*) FROM SCHEMA.revived_note`))
+	step("revive", `SELECT SCHEMA.revive_dependents(1000)`, rows, 200+10*days)
+	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.revived_note`))
+	step("look again", `SELECT SCHEMA.look_at_predecessors(1000)`, rows, 60)
+	h.exec(t, `INSERT INTO SCHEMA.ended_note (id) SELECT DISTINCT on_id FROM SCHEMA.dependency`)
+	step("count", `SELECT SCHEMA.count_ends(1000)`, rows, 60)
+}
+
+// buffers runs a statement, and returns how many pages it has touched.
+func buffers(t *testing.T, on interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, text string) int {
+	t.Helper()
+	var plan []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	var out []byte
+	require.NoError(t, on.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT json) `+text).Scan(&out))
+	require.NoError(t, json.Unmarshal(out, &plan))
+	return plan[0].Plan.Hit + plan[0].Plan.Read
+}
