@@ -48,6 +48,9 @@ func (Contender) Setup(ctx context.Context, j work.Job) (err error) {
 	if j.Tenants > 0 {
 		return p.insertTenants(ctx, j)
 	}
+	if j.Graph != "" {
+		return p.insertGraph(ctx, j)
+	}
 	return p.insert(ctx, j.Rows, j.Batch)
 }
 

@@ -35,6 +35,8 @@ type place interface {
 	insertLocked(ctx context.Context, j work.Job) error
 	// insertTenants inserts rows of many tenants.
 	insertTenants(ctx context.Context, j work.Job) error
+	// insertGraph inserts rows that wait for each other.
+	insertGraph(ctx context.Context, j work.Job) error
 	// left reports whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
 	// end closes all.
@@ -136,6 +138,21 @@ func (p *server) insertTenants(ctx context.Context, j work.Job) error {
 	return err
 }
 
+func (p *server) insertGraph(ctx context.Context, j work.Job) error {
+	text := map[work.Graph]string{
+		work.FanOut: `WITH first AS (INSERT INTO leasehold.task (type, payload) VALUES ($1, $2::jsonb) RETURNING id)
+			INSERT INTO leasehold.task (type, payload, after) SELECT $1, $2::jsonb, ARRAY[first.id] FROM first, generate_series(2, $3::integer)`,
+		work.FanIn: `WITH rows AS (INSERT INTO leasehold.task (type, payload) SELECT $1, $2::jsonb FROM generate_series(2, $3::integer) RETURNING id)
+			INSERT INTO leasehold.task (type, payload, after) SELECT $1, $2::jsonb, array_agg(rows.id) FROM rows`,
+		work.Beside: `INSERT INTO leasehold.task (type, payload) SELECT $1, $2::jsonb FROM generate_series(1, $3::integer)`,
+	}[j.Graph]
+	if _, err := p.look.Exec(ctx, text, work.TaskType, work.Payload, j.Rows); err != nil {
+		return err
+	}
+	_, err := p.look.Exec(ctx, `VACUUM ANALYZE leasehold.task`)
+	return err
+}
+
 func (p *server) left(ctx context.Context, above int) (left bool, err error) {
 	err = p.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM leasehold.task WHERE id > $1)`, above).Scan(&left)
 	return left, err
@@ -184,6 +201,10 @@ func (f *file) insertLocked(context.Context, work.Job) error {
 
 func (f *file) insertTenants(context.Context, work.Job) error {
 	return errors.New("tenants are not measured on files")
+}
+
+func (f *file) insertGraph(context.Context, work.Job) error {
+	return errors.New("graphs are not measured on files")
 }
 
 func (f *file) left(ctx context.Context, above int) (bool, error) {

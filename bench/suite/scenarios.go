@@ -39,6 +39,7 @@ func Scenarios() []Scenario {
 		{"batch", "a million no-op rows by four agents, in a batch and without one, and its counters watched", batches},
 		{"sequences", "as locks, of rows over a thousand sequences", sequences},
 		{"locks", "rows over a thousand locks, rows without, both mixed, and rows beside some that wait for their locks", locks},
+		{"graph", "rows that wait for one, one that waits for as many, and rows that wait for none", graph},
 		{"tenants", "rows of ten thousand tenants, of one, and of none", tenants},
 		{"sqlite", "no-op, HTTP and latency on SQLite files", onSQLite},
 		{"insert", "ten producers of single rows, with the trigger that notifies and without", inserts},

@@ -24,6 +24,16 @@ const (
 	Hold    Kind = "hold"    // rows are kept at work, so that every worker is taken; it ends like Idle
 )
 
+// Graph is how rows wait for each other.
+type Graph string
+
+// The graphs, of Job.Rows rows.
+const (
+	FanOut Graph = "fan-out" // all wait for the first
+	FanIn  Graph = "fan-in"  // the last waits for all others
+	Beside Graph = "beside"  // none waits
+)
+
 // Lasts reports whether the work has no end of its own.
 func (k Kind) Lasts() bool { return k == Idle || k == Hold }
 
@@ -104,6 +114,8 @@ type Job struct {
 	Waiting   int  `json:"waiting,omitempty"`
 	// Tenants is how many tenants the rows are of, evenly; 0: of none.
 	Tenants int `json:"tenants,omitempty"`
+	// Graph is what rows wait for; "": nothing.
+	Graph Graph `json:"graph,omitempty"`
 	// NoNotify has the engine poll: for a pooler in between.
 	NoNotify bool `json:"no_notify,omitempty"`
 	// Poll is how often the engine looks where nothing wakes it, in nanoseconds; 0: its default.
