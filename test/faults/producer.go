@@ -44,6 +44,7 @@ type row struct {
 	attempts *int   // its max_attempts; nil: the type's
 	batch    *int64 // nil: of none
 	rollBack []byte // its rollback_payload; nil: it has none
+	own      []int  // rows of its transaction that it waits for
 }
 
 // transaction inserts some rows.
@@ -69,6 +70,7 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	}
 	fate := r.IntN(20)
 	cancels := r.IntN(15) == 0
+	w.wait(rows)
 	commit := w.insert(ctx, rows, fate < 2, fate == 2)
 	for i := range rows {
 		rows[i].Commit = commit
@@ -292,6 +294,9 @@ func (w *world) inTransaction(
 
 func insertAll(ctx context.Context, tx pgx.Tx, rows []row) error {
 	for i := range rows {
+		for _, j := range rows[i].own {
+			rows[i].After = append(rows[i].After, rows[j].ID)
+		}
 		if err := insertOne(ctx, tx, &rows[i]); err != nil {
 			return err
 		}
@@ -304,8 +309,9 @@ func longAgo() time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
 	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
-			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock, sequence)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, '')) RETURNING id`,
-		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock, row.Sequence).
+			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock, sequence, after, after_if)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), $11, CASE WHEN $12 THEN 'any' END) RETURNING id`,
+		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock, row.Sequence,
+		row.After, row.AfterAny).
 		Scan(&row.ID)
 }

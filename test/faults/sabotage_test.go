@@ -72,6 +72,16 @@ CREATE OR REPLACE FUNCTION leasehold.take_locks(ids bigint[], names text[], batc
 		}, []check.Name{check.OneOfASequenceAtATime, check.SequenceInTurn}, `
 CREATE OR REPLACE FUNCTION leasehold.take_turns(ids bigint[]) RETURNS bigint[]
     LANGUAGE sql AS 'SELECT ids'`},
+		{"waits", faults.Options{ // each row starts, whatever it names
+			Rate: 8, Kinds: both, Lasts: 12 * time.Second,
+		}, []check.Name{check.StartsAfterAll}, `
+CREATE OR REPLACE FUNCTION leasehold.begin_waiting(ids bigint[]) RETURNS void LANGUAGE sql AS ''`},
+		{"decides", faults.Options{ // each row is cancelled once the others have ended
+			Rate: 8, Kinds: both, Lasts: 12 * time.Second,
+		}, []check.Name{check.CancelledForOne}, `
+DO $$ BEGIN EXECUTE replace(replace(replace(pg_get_functiondef('leasehold.decide_dependents'::regproc),
+    's.state IS DISTINCT FROM ''succeeded'' AND s.after_if <> ''any''', 'true'), 'AND a.state <> ''succeeded'' FOR KEY', 'FOR KEY'),
+    ' FILTER (WHERE s.state IS DISTINCT FROM ''succeeded'')', ''); END $$`},
 		{"plan moves on", faults.Options{ // chunks are inserted, and the cursor stays, now and then
 			Items: 10, Rate: 1, Lasts: 12 * time.Second,
 		}, []check.Name{check.ChunkRangesDisjoint}, `

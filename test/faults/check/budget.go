@@ -45,7 +45,7 @@ func (x *index) inspectBegin(s *record, before, st *stretch, f *found) {
 		f.add(FreshBudget, at, s.id, "its run began in round %d, after round %d", st.round, before.round)
 	case st.phase == task.Run && !retryable(before.end):
 		f.add(FreshBudget, at, s.id, "its %s began, and it had not ended in a state that can be retried: %s", st.name(), stood(before))
-	case st.phase == task.Run && !x.requested(s, verbRetry, forever):
+	case st.phase == task.Run && !x.requested(s, verbRetry, forever) && !x.revivedWith(s):
 		f.add(FreshBudget, at, s.id, "its %s began, and no retry was requested", st.name())
 	}
 }

@@ -16,7 +16,7 @@ import (
 //
 // Tolerated says: how long a claimed row may wait inside its agent, and History.Slack.
 //
-// Exempt says: a cancellation without an answer; rollbacks, which it does not stop, and what an operator's retry started; an agent that stood still between claim and start, and an endpoint, or
+// Exempt says: a row that was cancelled for one that it waited for (CancelledForOne); a cancellation without an answer; rollbacks, which it does not stop, and what an operator's retry started; an agent that stood still between claim and start, and an endpoint, or
 // a way to it, that was broken; a crash after the answer, which may lose a cancellation that was not flushed.
 const CancelledStays Name = "CancelledStays"
 
@@ -71,7 +71,7 @@ func (x *index) revived(s *record, cancelled, before time.Duration) bool {
 // inspectCancelled looks for a cancellation that was never requested.
 func (x *index) inspectCancelled(s *record, f *found) {
 	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelRequested || s.enqueued.Expects.CancelAt != 0 ||
-		x.requested(s, verbCancel, forever) || x.requested(s, verbRollback, forever) || x.batches.stopped[s.batch()] {
+		s.becauseOf() != 0 || x.requested(s, verbCancel, forever) || x.requested(s, verbRollback, forever) || x.batches.stopped[s.batch()] {
 		return
 	}
 	for _, a := range s.attempts {

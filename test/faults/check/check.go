@@ -64,6 +64,7 @@ func invariants() []invariant {
 		{[]Name{LimitHolds}, limitHolds},
 		{[]Name{OneOfALockAtATime}, oneOfALockAtATime},
 		{[]Name{OneOfASequenceAtATime, SequenceInTurn}, sequencesInTurn},
+		{[]Name{StartsAfterAll, CancelledForOne}, waitsForAll},
 		{[]Name{FencesRise}, fencesRise},
 		{[]Name{NoStaleSettlement}, noStaleSettlement},
 		{[]Name{LineSettlesItsOwn}, lineSettlesItsOwn},

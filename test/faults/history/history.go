@@ -76,14 +76,16 @@ const (
 // Enqueued is one row that a producer inserted, or tried to. Key names it: ids are the store's to give, and unknown
 // where the reply was lost.
 type Enqueued struct {
-	Key      string `json:"key"`
-	Kind     string `json:"kind"` // its type
-	ID       int64  `json:"id,omitempty"`
-	Commit   Commit `json:"commit"`
-	Cohort   string `json:"cohort,omitempty"`   // rows of one transaction have the same
-	Batch    string `json:"batch,omitempty"`    // the name of its batch; "": it is of none
-	Lock     string `json:"lock,omitempty"`     // "": it has none
-	Sequence string `json:"sequence,omitempty"` // "": it has none
+	Key      string  `json:"key"`
+	Kind     string  `json:"kind"` // its type
+	ID       int64   `json:"id,omitempty"`
+	Commit   Commit  `json:"commit"`
+	Cohort   string  `json:"cohort,omitempty"`    // rows of one transaction have the same
+	Batch    string  `json:"batch,omitempty"`     // the name of its batch; "": it is of none
+	Lock     string  `json:"lock,omitempty"`      // "": it has none
+	Sequence string  `json:"sequence,omitempty"`  // "": it has none
+	After    []int64 `json:"after,omitempty"`     // rows that it waits for
+	AfterAny bool    `json:"after_any,omitempty"` // it runs however they end
 	At       time.Duration
 	Expects  Expects `json:"expects"`
 

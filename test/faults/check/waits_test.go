@@ -1,0 +1,61 @@
+package check_test
+
+import (
+	"testing"
+
+	"github.com/leasehold/leasehold/test/faults/check"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// waits makes a row that runs, ends as state, and another one that waits for it and runs when it was claimed so.
+func waits(m *maker, state string, afterAny bool) {
+	m.row(1, plain, state, 2, 1)
+	m.settled(1, 1, 1, state)
+	m.row(2, plain, "succeeded", 2, 1, func(e *history.Enqueued, _ *history.Row) { e.After, e.AfterAny = []int64{1}, afterAny })
+	m.settled(2, 1, 1, "succeeded")
+	m.try(1, a1, 1, 1, 1).end(2, state)
+	m.try(3, a1, 2, 1, 1).end(4, "succeeded")
+	m.path(1, 0, "pending 0 0")
+	m.path(2, 0, "pending 0 0")
+	m.path(1, 0, "running 1 1")
+}
+
+// forOne makes a row that was cancelled for another.
+func forOne(m *maker, state, reason string, afterAny bool) {
+	m.row(1, plain, state, 2, 1)
+	m.settled(1, 1, 1, state)
+	m.try(1, a1, 1, 1, 1).end(2, state)
+	m.row(2, plain, "cancelled", 1, 0, func(e *history.Enqueued, r *history.Row) {
+		e.After, e.AfterAny, r.Error = []int64{1}, afterAny, reason
+	})
+}
+
+func TestWaits(t *testing.T) {
+	perform(t, []scene{
+		{"it starts when the other has succeeded", "", func(m *maker) {
+			waits(m, "succeeded", false)
+			m.path(1, 0, "succeeded 2 1")
+			m.path(2, 0, "running 1 1", "succeeded 2 1")
+		}},
+		{"it starts before", check.StartsAfterAll, func(m *maker) {
+			waits(m, "succeeded", false)
+			m.path(2, 0, "running 1 1", "succeeded 2 1")
+			m.path(1, 0, "succeeded 2 1")
+		}},
+		{"the other has failed", check.StartsAfterAll, func(m *maker) {
+			waits(m, "failed", false)
+			m.path(1, 0, "failed 2 1")
+			m.path(2, 0, "running 1 1", "succeeded 2 1")
+		}},
+		{"and it may", "", func(m *maker) {
+			waits(m, "failed", true)
+			m.path(1, 0, "failed 2 1")
+			m.path(2, 0, "running 1 1", "succeeded 2 1")
+		}},
+		{"it is cancelled for the other", "", func(m *maker) { forOne(m, "failed", "task 1 failed", false) }},
+		{"for another", check.CancelledForOne, func(m *maker) { forOne(m, "failed", "task 7 failed", false) }},
+		{"for one that has succeeded", check.CancelledForOne, func(m *maker) { forOne(m, "succeeded", "task 1 failed", false) }},
+		{"and should run in any case", check.CancelledForOne, func(m *maker) { forOne(m, "failed", "task 1 failed", true) }},
+		{"without a reason", check.CancelledStays, func(m *maker) { forOne(m, "failed", "cancelled before it started", false) }},
+	})
+}
