@@ -11,8 +11,9 @@ type taskRetryCmd struct {
 func (taskRetryCmd) Help() string {
 	return `Tasks that failed, were cancelled or were rolled back return to waiting ("pending"), with their history and a full number of
 attempts. Tasks that waited for one, and were cancelled because it did not succeed, wait for it again. The output names those that
-cannot, because their key is taken or their batch has ended. Other tasks do not change ("unchanged: already succeeded"). Prints the resulting state of each task. Exit 1 if one
-does not exist, or cannot be retried because another task with its key is live or its batch is being cancelled or rolled back.
+cannot, because their key is taken or their batch has ended. Other tasks do not change ("unchanged: already succeeded"). Prints
+the resulting state of each task. Exit 1 if one does not exist, or cannot be retried because another task with its key is live or
+its batch is being cancelled or rolled back.
 
 Examples:
 

@@ -20,7 +20,6 @@ import (
 // mostShown is how many tasks a list in one line has.
 const mostShown = 10
 
-
 type taskShowCmd struct {
 	ID taskID `arg:"" help:"Id of the task."`
 }

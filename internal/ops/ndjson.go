@@ -27,7 +27,8 @@ const firstBuffer = 64 << 10
 //	{"payload": {"service": 7}, "rollback_payload": {"zone": "a"}, "key": "service-7"}
 //
 // Every member may be missing; what is missing, or null, is as in base. Lines without anything but spaces are passed
-// over. A line with a ref can be named by lines after it, in after_ref. The first mistake ends it: as *InputError, with name, line and column. Only a line at a time is held in memory, and a digest of each ref.
+// over. A line with a ref can be named by lines after it, in after_ref. The first mistake ends it: as *InputError, with name, line
+// and column. Only a line at a time is held in memory, and a digest of each ref.
 func ReadRequests(from io.Reader, name string, base store.EnqueueRequest) iter.Seq2[store.EnqueueRequest, error] {
 	return readRequests(from, name, base, maxLine)
 }

@@ -72,9 +72,10 @@ func TestLinesNameLines(t *testing.T) {
 		{Type: "a"}, {Type: "a", Ref: true}, {Type: "a", Ref: true, AfterRefs: []int64{0}},
 		{Type: "a", AfterRefs: []int64{0, 1}, After: []task.ID{7}, AfterIf: store.AfterIfAny}, {Type: "a"},
 	}, got)
+	const unknown = `after_ref: no line before this one has the ref %q: a task waits only for tasks of lines before its own`
 	for text, want := range map[string]string{
-		`{"ref": "x", "after_ref": "x"}`:               `:1:27: after_ref: no line before this one has the ref "x": a task waits only for tasks of lines before its own`,
-		`{"after_ref": ["z"]}` + "\n" + `{"ref": "z"}`: `:1:15: after_ref: no line before this one has the ref "z": a task waits only for tasks of lines before its own`,
+		`{"ref": "x", "after_ref": "x"}`:               ":1:27: " + fmt.Sprintf(unknown, "x"),
+		`{"after_ref": ["z"]}` + "\n" + `{"ref": "z"}`: ":1:15: " + fmt.Sprintf(unknown, "z"),
 		`{"ref": "z"}` + "\n\n" + `{"ref": "z"}`:       `:3:9: line 1 has the ref "z" too: give each line one of its own`,
 		`{"ref": ""}`:                                  `:1:9: ref must be a string of 1 to 1024 bytes, not ""`,
 		`{"ref": 7}`:                                   `:1:9: ref must be a string of 1 to 1024 bytes, not 7`,

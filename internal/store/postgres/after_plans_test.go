@@ -19,13 +19,15 @@ DO $do$ BEGIN
     FOR n IN 0..%[1]d LOOP
         EXECUTE format('CREATE TABLE IF NOT EXISTS SCHEMA.task_archive_%%s PARTITION OF SCHEMA.task_archive FOR VALUES FROM (%%L) TO (%%L)',
             to_char((now() AT TIME ZONE 'UTC')::date - n, 'YYYYMMDD'),
-            ((now() AT TIME ZONE 'UTC')::date - n)::timestamp AT TIME ZONE 'UTC', ((now() AT TIME ZONE 'UTC')::date - n + 1)::timestamp AT TIME ZONE 'UTC');
+            ((now() AT TIME ZONE 'UTC')::date - n)::timestamp AT TIME ZONE 'UTC',
+            ((now() AT TIME ZONE 'UTC')::date - n + 1)::timestamp AT TIME ZONE 'UTC');
     END LOOP;
 END $do$;
 INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
-INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, session, attempt, deferrals, priority, ever_started, state, type, payload)
-    SELECT 1000000 + n, now(), now(), now() - (n %% %[1]d) * interval '1 day', 2, 1, 1, 0, 0, true, CASE n / %[1]d %% 10 WHEN 9 THEN 'failed' ELSE 'succeeded' END,
-        'a', '{}' FROM generate_series(1, 20000) AS n;
+INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, session, attempt, deferrals, priority, ever_started,
+        state, type, payload)
+    SELECT 1000000 + n, now(), now(), now() - (n %% %[1]d) * interval '1 day', 2, 1, 1, 0, 0, true,
+        CASE n / %[1]d %% 10 WHEN 9 THEN 'failed' ELSE 'succeeded' END, 'a', '{}' FROM generate_series(1, 20000) AS n;
 ANALYZE SCHEMA.task; ANALYZE SCHEMA.task_archive;
 `
 

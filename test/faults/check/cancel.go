@@ -16,7 +16,8 @@ import (
 //
 // Tolerated says: how long a claimed row may wait inside its agent, and History.Slack.
 //
-// Exempt says: a row that was cancelled for one that it waited for (CancelledForOne); a cancellation without an answer; rollbacks, which it does not stop, and what an operator's retry started; an agent that stood still between claim and start, and an endpoint, or
+// Exempt says: a row that was cancelled for one that it waited for (CancelledForOne); a cancellation without an answer; rollbacks,
+// which it does not stop, and what an operator's retry started; an agent that stood still between claim and start, and an endpoint, or
 // a way to it, that was broken; a crash after the answer, which may lose a cancellation that was not flushed.
 const CancelledStays Name = "CancelledStays"
 
