@@ -40,20 +40,36 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		if in := e.memory.turn(e.o.Clock.Now()); in > 0 {
 			e.wake.by(e.o.Clock.Now() + in)
 		}
-		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), min(e.settle.room(), e.size.rows), e.room)
+		asks, pass := e.asks()
 		e.start() //nolint:contextcheck // a share may have grown; attempts outlive the turn
 		if len(asks) == 0 || !e.keeper.Fit() {
+			e.locks.leave(pass)
 			idle.rest(stopped, calls)
 			continue
 		}
-		got := e.claim(calls, asks)
+		got := e.claim(calls, asks, pass)
 		if e.unread != nil {
 			e.waitToAsk(stopped)
 			continue
 		}
 		e.backoff.reset()
-		idle.claimed(calls, got)
+		if pass == nil || !pass.Only || pass.Promoted.Rows > 0 {
+			idle.claimed(calls, got)
+		}
 	}
+}
+
+// asks returns what to claim now, and how locks and turns are to be passed on by that: not at all, if no rows of this session have left any.
+// Rows of types of which nothing was due may be passed some.
+func (e *Engine) asks() ([]ask, *store.Pass) {
+	latency, most := time.Duration(e.latency.value*float64(time.Second)), min(e.settle.room(), e.size.rows)
+	asks := e.slots.wants(latency, most, e.room)
+	if !e.locks.noted.Swap(false) {
+		return asks, nil
+	}
+	only := len(asks) == 0
+	e.slots.forgetExhausted()
+	return e.slots.wants(latency, most, e.room), &store.Pass{Most: promoteMost, Only: only}
 }
 
 // reply is what a claim brought.
@@ -68,10 +84,10 @@ type reply struct {
 //
 // It notes the time before the request is sent, because each lease counts from there. After an error it is unknown whether
 // the claim committed, so it stays in e.unread and no row of it starts.
-func (e *Engine) claim(calls context.Context, asks []ask) (got reply) {
+func (e *Engine) claim(calls context.Context, asks []ask, pass *store.Pass) (got reply) {
 	e.number = fault.Number(e.number + 1)
 	cut, left, g := false, false, e.declarations()
-	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut, Left: &left,
+	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut, Left: &left, Pass: pass,
 		Limited: make(map[string]store.Room)}
 	requested, extra := 0, e.extra
 	for _, a := range asks {
@@ -86,6 +102,9 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got reply) {
 		tasks, err = e.o.Store.Claim(ctx, c)
 		return err
 	})
+	if pass != nil {
+		e.locks.passed(pass.Promoted, err)
+	}
 	if err != nil {
 		e.unread = &unread{c.Number, g, sent, extra}
 		e.size.failed(requested)

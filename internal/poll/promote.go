@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -10,6 +11,7 @@ import (
 const (
 	promoteMost  = 1000        // notes of one promotion
 	promoteEvery = time.Second // how often a session looks for notes that another one, or an application, has left
+	passWithin   = 20 * time.Millisecond
 	// promoteFirst and promoteLast bound the wait before a promotion is repeated that found others at work on the same locks.
 	promoteFirst = 2 * time.Millisecond
 	promoteLast  = 50 * time.Millisecond
@@ -17,18 +19,50 @@ const (
 
 // promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and now and then
 // what others have left behind. A repeat does nothing, so nothing has to be known about a promotion that did not answer.
+//
+// What this session's rows have left is passed on by the loop's next claim, which takes rows that are next at once. Where none comes within
+// passWithin, or it has not passed on all, the promoter does it.
 type promoter struct {
-	e    *Engine
-	left chan struct{} // has an element when a row of this session has left its lock, or may have ended its turn
+	e     *Engine
+	left  chan struct{} // has an element when a row of this session has left its lock, or may have ended its turn
+	now   chan struct{} // has an element when no claim is to be waited for
+	noted atomic.Bool   // there is something that no claim has passed on yet
+	look  atomic.Int64  // local time of the next look
 }
 
-func newPromoter(e *Engine) *promoter { return &promoter{e: e, left: make(chan struct{}, 1)} }
+func newPromoter(e *Engine) *promoter {
+	return &promoter{e: e, left: make(chan struct{}, 1), now: make(chan struct{}, 1)}
+}
 
-// call has the promoter look. It never blocks.
+// call has what rows of this session have left passed on. It never blocks.
 func (p *promoter) call() {
+	p.noted.Store(true)
 	select {
 	case p.left <- struct{}{}:
 	default:
+	}
+	p.e.wake.turn()
+}
+
+// hurry has the promoter look at once. It never blocks.
+func (p *promoter) hurry() {
+	select {
+	case p.now <- struct{}{}:
+	default:
+	}
+}
+
+// leave leaves to the next claim, or to the promoter, what would have been passed on by one that is not made.
+func (p *promoter) leave(pass *store.Pass) {
+	if pass != nil {
+		p.noted.Store(true)
+	}
+}
+
+// passed notes what a claim has passed on.
+func (p *promoter) passed(got store.Promoted, err error) {
+	if err != nil || got.Missed || got.Noted >= promoteMost || got.Next > 0 && int64(p.e.o.Clock.Now()+got.Next) < p.look.Load() {
+		p.hurry()
 	}
 }
 
@@ -40,14 +74,9 @@ func (p *promoter) run(ctx context.Context) {
 	var failed backoff
 	wait, missed := spread(promoteEvery), promoteFirst
 	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		p.look.Store(int64(p.e.o.Clock.Now() + wait))
+		if !p.rest(ctx, wait) {
 			return
-		case <-p.left:
-			timer.Stop()
-		case <-timer.C:
 		}
 		if p.e.declarations().Workers == 0 {
 			wait = spread(promoteEvery)
@@ -67,6 +96,35 @@ func (p *promoter) run(ctx context.Context) {
 			}
 		}
 		failed.reset()
+	}
+}
+
+// rest waits until it is time to promote. It returns false if ctx ended first.
+func (p *promoter) rest(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-p.now:
+			return true
+		case <-p.left:
+		}
+		claimed := time.NewTimer(passWithin)
+		select {
+		case <-ctx.Done():
+		case <-claimed.C:
+		case <-p.now:
+			p.noted.Store(true)
+		case <-p.e.ending: // nothing more is claimed
+		}
+		claimed.Stop()
+		if p.noted.Swap(false) {
+			return ctx.Err() == nil
+		}
 	}
 }
 

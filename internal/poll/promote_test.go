@@ -99,3 +99,59 @@ func TestPromotionsGoOn(t *testing.T) {
 		r.drain()
 	})
 }
+
+// Rows follow each other by the session's claims, which pass locks on, and no promotion is needed: not even where the replies of such claims are
+// lost, or there is nothing else that a claim would be made for.
+func TestClaimsPassLocksOn(t *testing.T) {
+	for name, of := range map[string]func(*store.EnqueueRequest){
+		"locks":     lock("x"),
+		"sequences": func(r *store.EnqueueRequest) { r.Sequence = "x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, db *model.Store) {
+				r := newRig(t, db, alone, doing(takes(10*time.Second)))
+				claims := 0
+				r.wire.setHook(func(op string) fault {
+					switch op {
+					case "promote":
+						return lostCall
+					case "claim":
+						if claims++; claims%5 == 3 {
+							return lostReply
+						}
+					}
+					return none
+				})
+				ids := r.insert(5, of)
+				after(55 * time.Second)
+				r.all(ids, task.StateSucceeded, 1)
+				r.drain()
+			})
+		})
+	}
+}
+
+// Where a session claims nothing it leaves no lock to itself: the promoter passes it on in moments.
+func TestWithoutClaimsLocksArePassedOn(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone, func(r *rig) { r.deeds.do = takes(10 * time.Second) })
+		after(time.Second)
+		r.insert(2, lock("x"))
+		after(5 * time.Second)
+		promotions := 0
+		r.wire.setHook(func(op string) fault {
+			if op == "claim" {
+				return lostCall
+			}
+			if op == "promote" {
+				promotions++
+			}
+			return none
+		})
+		after(5*time.Second + 100*time.Millisecond)
+		require.True(t, db.LocksArePassedOn())
+		require.Positive(t, promotions)
+		r.wire.setHook(nil)
+		r.drain()
+	})
+}

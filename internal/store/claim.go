@@ -21,9 +21,18 @@ type Claim struct {
 	// Limited, unless it is nil, gets an entry for each wanted row type that has a limit. Where a claim took all the room of a limit,
 	// wants that came back short may have more.
 	Limited map[string]Room
+	// Pass, unless it is nil, has the claim pass on locks and turns first, as Promote does.
+	Pass *Pass
 	// Left, unless it is nil, is set where rows were left because another agent is passing their locks on: they may be claimed in a
 	// moment.
 	Left *bool
+}
+
+// Pass is what a claim passes on.
+type Pass struct {
+	Most     int      // how many notes of each kind at most
+	Only     bool     // if nothing is promoted, nothing is claimed
+	Promoted Promoted // is set by the claim. Its rows may have been claimed by it
 }
 
 // Want is how many rows of one row type and phase are wanted, and how they are to be held.

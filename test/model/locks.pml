@@ -17,6 +17,7 @@
 #define W_stay 5
 #define W_stuck 6
 #define W_candidate_note 7
+#define W_taken 8
 #define without(x) (WITHOUT == W_##x)
 
 /* What is checked. ONLY: no other is looked at. */
@@ -215,6 +216,11 @@ end:
        :: true ->
           if
           :: first < ROWS -> row[first] = CANDIDATE; printf("a promotion: row %d\n", first)
+          :: first < ROWS && mine -> /* for a claim (start_first) */
+             row[first] = RUNNING; working[first] = 1;
+             if :: !without(taken) -> holder = first + 1 :: else fi;
+             printf("a promotion: row %d runs\n", first);
+             upheld(OneOfALockAtATime, busy_rows == 1)
           :: else
           fi;
           if

@@ -127,6 +127,7 @@ func Checks() []Check {
 		{"locks", lockChecks()},
 		{"locks and limits", lockLimitChecks()},
 		{"sequences", sequenceChecks()},
+		{"passing on", passChecks()},
 		{"after", slices.Concat(afterChecks(), afterRevivalChecks(), afterRefChecks())},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},

@@ -134,6 +134,7 @@ func (m *machine) claim(t *rapid.T) {
 			w.N = 100 // all: which row of a batch is cancelled first is the stores' own, and so is which is due first
 		}
 	}
+	m.passes(t, &c)
 	m.claimAs(ctx, i, c)
 }
 
@@ -142,6 +143,11 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	s := m.sessions[i]
 	s.claims++
 	var wantCut, cut bool
+	var wantPass, pass store.Pass
+	if c.Pass != nil {
+		wantPass, pass = *c.Pass, *c.Pass
+		c.Pass = &pass
+	}
 	wantRooms, rooms := map[string]store.Room{}, map[string]store.Room{}
 	c.Session, c.Number, c.Cut, c.Limited = s.real, s.claims, &cut, rooms
 	got, err := m.real.Claim(ctx, c)
@@ -154,11 +160,15 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	}
 	m.ideal.Prefer(first)
 	c.Session, c.Cut, c.Limited = s.ideal, &wantCut, wantRooms
+	if c.Pass != nil {
+		c.Pass = &wantPass
+	}
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
 	// A claim of rows with tenants ends where documents have to be read apart, and says that there may be more.
 	apart := cut && !wantCut && slices.ContainsFunc(got, func(r task.Task) bool { return r.Tenant != "" })
 	require.True(m.t, apart || wantCut == cut, "whether more may be due: %t, not %t", wantCut, cut)
+	m.samePromoted(wantPass.Promoted, pass.Promoted)
 	wantViews, views := m.taskViews(want, onIdeal), m.taskViews(got, onReal)
 	if m.about == AboutChunks {
 		wantViews, views = byRow(wantViews), byRow(views)

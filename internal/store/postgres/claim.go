@@ -44,10 +44,17 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			return err
 		}
 		free, limited := s.limits.part(plain)
-		if len(free.Wants) > 0 {
-			if all, err = s.claimBeside(ctx, conn, free); err != nil {
+		if c.Pass != nil {
+			if all, err = s.pass(ctx, conn, c, &free, &limited, &turned); err != nil || c.Pass.Only && c.Pass.Promoted.Rows == 0 {
 				return err
 			}
+		}
+		if len(free.Wants) > 0 {
+			some, err := s.claimBeside(ctx, conn, free)
+			if err != nil {
+				return err
+			}
+			all = all.with(some)
 		}
 		if len(limited.Wants) > 0 {
 			some, err := s.claimLimited(ctx, conn, limited)

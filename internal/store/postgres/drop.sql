@@ -23,7 +23,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.resume_chunks, {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_dependents, {schema}.revive_dependents_of, {schema}.revive_one,
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
     {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
-    {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
+    {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_first, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
     {schema}.sum_deltas, {schema}.take_complete, {schema}.take_locks, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
     {schema}.wanted_limits, {schema}.weight, {schema}.with_rollback;
 DROP VIEW {schema}.sequences, {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;

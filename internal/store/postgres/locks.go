@@ -46,10 +46,8 @@ func sawLocks(conn *pgx.Conn) (held, left bool) {
 func (s *Store) Promote(ctx context.Context, most int) (p store.Promoted, err error) {
 	err = s.do(ctx, "promote", func(ctx context.Context, conn *pgx.Conn) error {
 		p = store.Promoted{}
-		for _, of := range []struct{ any, promote *sqltext.Query }{
-			{s.sql.LockNotes, s.sql.PromoteLocks}, {s.sql.TurnNotes, s.sql.PromoteTurns},
-		} {
-			some, err := s.promote(ctx, conn, of.any, of.promote, most)
+		for _, of := range s.sql.promotions() {
+			some, _, err := s.promote(ctx, conn, of, most, nil)
 			if err != nil {
 				return err
 			}
@@ -63,19 +61,32 @@ func (s *Store) Promote(ctx context.Context, most int) (p store.Promoted, err er
 	return p, err
 }
 
-// promote carries out one of the promotions, if there are notes for it.
-func (s *Store) promote(ctx context.Context, conn *pgx.Conn, notes, promote *sqltext.Query, most int) (p store.Promoted, err error) {
+// promotion is a statement that promotes, and one that finds whether there are notes for it.
+type promotion struct{ notes, promote *sqltext.Query }
+
+func (s *statements) promotions() []promotion {
+	return []promotion{{s.LockNotes, s.PromoteLocks}, {s.TurnNotes, s.PromoteTurns}}
+}
+
+// promote carries out one of the promotions, if there are notes for it, and returns the rows that it has started. ask is the claim that it does
+// so for, or nil.
+func (s *Store) promote(ctx context.Context, conn *pgx.Conn, of promotion, most int, ask []byte) (p store.Promoted, started []int64, err error) {
 	var there bool
-	if err := queryRow(ctx, conn, notes).Scan(&there); err != nil || !there {
-		return p, err
+	if err := queryRow(ctx, conn, of.notes).Scan(&there); err != nil || !there {
+		return p, nil, err
 	}
 	err = s.change(ctx, conn, func(on querier) error {
 		var us int64
-		err := scanOne(ctx, on, []any{&p.Rows, &p.Noted, &p.Missed, &us}, promote, arg("most", int64(most)))
+		var text *string
+		if ask != nil {
+			text = new(string)
+			*text = string(ask)
+		}
+		err := scanOne(ctx, on, []any{&p.Rows, &p.Noted, &p.Missed, &us, &started}, of.promote, arg("most", int64(most)), arg("ask", text))
 		if us >= 0 {
 			p.Next = max(microseconds(us), time.Microsecond)
 		}
 		return err
 	})
-	return p, err
+	return p, started, err
 }

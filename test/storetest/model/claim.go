@@ -12,6 +12,12 @@ import (
 
 // Claim takes due rows for a session.
 func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
+	if c.Pass != nil {
+		var err error
+		if c.Pass.Promoted, err = s.Promote(ctx, c.Pass.Most); err != nil || c.Pass.Only && c.Pass.Promoted.Rows == 0 {
+			return nil, err
+		}
+	}
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err

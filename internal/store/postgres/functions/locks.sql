@@ -92,9 +92,11 @@ REVOKE ALL ON FUNCTION {schema}.take_locks(bigint[], text[], bigint[]) FROM PUBL
 -- Lets the locks go that notes are about, so many notes at most: where the holder has ended, the first row of each class that waits for
 -- the lock becomes a candidate, and an idle agent is woken. A class is what one want claims: a type, a region, to be run or to be
 -- rolled back. noted is how many notes were looked at, missed that some of them stay, because another transaction has locked what they
--- are about, and next_us in how many microseconds the next note is due that is not yet.
+-- are about, and next_us in how many microseconds the next note is due that is not yet. With a claim, rows that it would take first
+-- start at once (start_first): they are among the promoted.
 CREATE OR REPLACE FUNCTION {schema}.promote_locks(
-    most bigint, OUT promoted bigint, OUT noted bigint, OUT missed boolean, OUT next_us bigint
+    most bigint, ask jsonb DEFAULT NULL,
+    OUT promoted bigint, OUT noted bigint, OUT missed boolean, OUT next_us bigint, OUT started bigint[]
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off AS
@@ -108,9 +110,11 @@ DECLARE
     stuck text[];   -- those of which it has locked all rows of a class
     wanted text[];  -- those that rows wait for
     first bigint[]; -- what becomes a candidate
+    owned text[];   -- the locks of these
 BEGIN
     promoted := 0;
     missed := false;
+    started := '{}';
     next_us := (SELECT (extract(epoch FROM min(o.until) - clock_timestamp()) * 1000000)::bigint FROM {schema}.lock_note AS o
         WHERE o.until IS NOT NULL AND o.until > clock_timestamp());
     SELECT array_agg(o.place), array_agg(DISTINCT o.name ORDER BY o.name), count(*) INTO notes, names, noted FROM (
@@ -149,19 +153,32 @@ BEGIN
             ORDER BY t.priority DESC, t.run_at, t.id LIMIT 1 FOR UPDATE SKIP LOCKED) AS f ON true
     )
     SELECT coalesce(array_agg(f.id) FILTER (WHERE f.id IS NOT NULL), '{}'),
+        coalesce(array_agg(f.name) FILTER (WHERE f.id IS NOT NULL), '{}'),
         coalesce(array_agg(DISTINCT f.name) FILTER (WHERE f.id IS NULL), '{}'), coalesce(array_agg(DISTINCT f.name), '{}')
-    INTO first, stuck, wanted FROM found AS f;
-    UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (first);
-    GET DIAGNOSTICS promoted = ROW_COUNT;
+    INTO first, owned, stuck, wanted FROM found AS f;
+    promoted := cardinality(first);
+    IF ask IS NOT NULL AND promoted > 0 THEN -- of several classes it is for claims to say which one gets the lock
+        started := {schema}.start_first(first, ARRAY(
+            SELECT min(u.id) FROM unnest(first, owned) AS u (id, name)
+            WHERE u.name IN (SELECT m.name FROM unnest(mine) AS m (name))
+              AND (u.name IN (SELECT s.name FROM unnest(stuck) AS s (name))) IS NOT TRUE
+            GROUP BY u.name HAVING count(*) = 1), ask);
+        UPDATE {schema}.lock_holder AS h SET task_id = s.id FROM (
+            SELECT u.id, u.name COLLATE "C" AS name FROM unnest(first, owned) AS u (id, name)
+            WHERE u.id IN (SELECT e.id FROM unnest(started) AS e (id)) OFFSET 0) AS s
+        WHERE h.name = s.name;
+    END IF;
+    UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (ARRAY(
+        SELECT u.id FROM unnest(first) AS u (id) WHERE (u.id IN (SELECT s.id FROM unnest(started) AS s (id))) IS NOT TRUE));
     -- What is promoted is about to take the lock: its row stays, and is cheaper to write than another.
     DELETE FROM {schema}.lock_holder AS h
     WHERE h.name = ANY (mine) AND (h.name IN (SELECT b.name FROM unnest(busy || wanted) AS b (name))) IS NOT TRUE;
     DELETE FROM {schema}.lock_note AS o WHERE o.ctid = ANY (notes)
         AND (o.name IN (SELECT s.name FROM unnest(stay || stuck) AS s (name))) IS NOT TRUE;
     missed := cardinality(stay) + cardinality(stuck) > 0;
-    IF promoted > 0 AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
+    IF promoted > cardinality(started) AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
         PERFORM pg_notify({channel_literal}, '');
     END IF;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.promote_locks(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.promote_locks(bigint, jsonb) FROM PUBLIC;

@@ -6,11 +6,11 @@
 -- and look at what has committed by then in later statements. A row is held back only by a transaction that saw that another one is the
 -- head, or that a failure blocks the sequence. What ends the one or resolves the other leaves a note.
 
--- Chooses the heads of sequences whose rows in sequence_holder the caller has locked, where there is none any more, and makes candidates of
--- those heads that are held back: freed is how many. Sequences whose head another transaction has locked are stuck: it is the head all the
--- same, and is made a candidate by the next call.
+-- Chooses the heads of sequences whose rows in sequence_holder the caller has locked, where there is none any more, and returns those heads that
+-- are held back, locked: the caller makes candidates of them, or starts them. Sequences whose head another transaction has locked are stuck:
+-- it is the head all the same, and is returned by the next call.
 CREATE OR REPLACE FUNCTION {schema}.choose_heads(
-    types text[], names text[], OUT freed bigint, OUT stuck_types text[], OUT stuck_names text[]
+    types text[], names text[], OUT heads bigint[], OUT stuck_types text[], OUT stuck_names text[]
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off AS
@@ -25,26 +25,24 @@ BEGIN
         ) AS s OFFSET 0
     ) AS n
     WHERE h.type = n.type AND h.name = n.name AND h.task_id IS DISTINCT FROM n.id;
-    WITH held AS MATERIALIZED (
+    heads := ARRAY(
         SELECT t.id FROM unnest(types, names) AS u (type, name)
         CROSS JOIN LATERAL (
             SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
         CROSS JOIN LATERAL (
             SELECT r.id FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
-            LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) AS t
-    )
-    UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (ARRAY(SELECT d.id FROM held AS d));
-    GET DIAGNOSTICS freed = ROW_COUNT;
+            LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) AS t);
     stuck_types := '{}';
     stuck_names := '{}';
-    IF freed < cardinality(names) THEN
+    IF cardinality(heads) < cardinality(names) THEN
         SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stuck_types, stuck_names
         FROM unnest(types, names) AS u (type, name)
         CROSS JOIN LATERAL (
             SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
         CROSS JOIN LATERAL (
             SELECT FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
-            LIMIT 1) AS t;
+            LIMIT 1) AS t
+        WHERE (h.task_id IN (SELECT d.id FROM unnest(heads) AS d (id))) IS NOT TRUE;
     END IF;
 END
 $leasehold$;
@@ -65,7 +63,7 @@ DECLARE
     over_names text[];
     mine       bigint[]; -- rows of those that are locked here
     taken      bigint[];
-    stuck      record;
+    chosen     record;
     n          bigint;
 BEGIN
     SELECT array_agg(r.type ORDER BY u.place), array_agg(r.sequence ORDER BY u.place) INTO types, names
@@ -91,9 +89,10 @@ BEGIN
         SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
     WHERE {turn_is_over};
     IF over_types IS NOT NULL THEN
-        SELECT * FROM {schema}.choose_heads(over_types, over_names) INTO stuck;
+        SELECT * FROM {schema}.choose_heads(over_types, over_names) INTO chosen;
+        UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (chosen.heads);
         INSERT INTO {schema}.sequence_note (type, name)
-        SELECT u.type, u.name FROM unnest(stuck.stuck_types, stuck.stuck_names) AS u (type, name);
+        SELECT u.type, u.name FROM unnest(chosen.stuck_types, chosen.stuck_names) AS u (type, name);
     END IF;
     SELECT array_agg(u.id), array_agg(u.id) FILTER (WHERE u.id = h.task_id) INTO mine, taken
     FROM unnest(ids, types, names) AS u (id, type, name)
@@ -116,7 +115,8 @@ REVOKE ALL ON FUNCTION {schema}.take_turns(bigint[]) FROM PUBLIC;
 
 -- Passes turns on that notes are about, so many notes at most, as promote_locks does for locks.
 CREATE OR REPLACE FUNCTION {schema}.promote_turns(
-    most bigint, OUT promoted bigint, OUT noted bigint, OUT missed boolean, OUT next_us bigint
+    most bigint, ask jsonb DEFAULT NULL,
+    OUT promoted bigint, OUT noted bigint, OUT missed boolean, OUT next_us bigint, OUT started bigint[]
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off AS
@@ -129,10 +129,11 @@ DECLARE
     mine_names text[];
     stay_types text[]; -- those whose notes stay
     stay_names text[];
-    heads      record;
+    chosen     record;
 BEGIN
     promoted := 0;
     missed := false;
+    started := '{}';
     next_us := (SELECT (extract(epoch FROM min(o.until) - clock_timestamp()) * 1000000)::bigint FROM {schema}.sequence_note AS o
         WHERE o.until IS NOT NULL AND o.until > clock_timestamp());
     SELECT array_agg(o.place), count(*) INTO notes, noted FROM (
@@ -159,10 +160,15 @@ BEGIN
             SELECT FROM {schema}.sequence_rule AS p WHERE p.type = u.type AND p.on_failure = 'continue' LIMIT 1) AS c
         CROSS JOIN LATERAL (
             SELECT e.ctid FROM {schema}.sequence_failure AS e WHERE e.type = u.type AND e.name = u.name FOR UPDATE SKIP LOCKED) AS g));
-    SELECT * FROM {schema}.choose_heads(mine_types, mine_names) INTO heads;
-    promoted := heads.freed;
-    stay_types := stay_types || heads.stuck_types;
-    stay_names := stay_names || heads.stuck_names;
+    SELECT * FROM {schema}.choose_heads(mine_types, mine_names) INTO chosen;
+    promoted := cardinality(chosen.heads);
+    IF ask IS NOT NULL AND promoted > 0 THEN
+        started := {schema}.start_first(chosen.heads, chosen.heads, ask);
+    END IF;
+    UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (ARRAY(
+        SELECT u.id FROM unnest(chosen.heads) AS u (id) WHERE (u.id IN (SELECT s.id FROM unnest(started) AS s (id))) IS NOT TRUE));
+    stay_types := stay_types || chosen.stuck_types;
+    stay_names := stay_names || chosen.stuck_names;
     DELETE FROM {schema}.sequence_holder AS h USING unnest(mine_types, mine_names) AS u (type, name)
     WHERE h.type = u.type AND h.name = u.name AND h.task_id IS NULL
       AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = h.type AND t.sequence = h.name LIMIT 1) IS NULL -- h: only where there is no head
@@ -170,12 +176,12 @@ BEGIN
     DELETE FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes)
         AND ((o.type, o.name) IN (SELECT s.type, s.name FROM unnest(stay_types, stay_names) AS s (type, name))) IS NOT TRUE;
     missed := cardinality(stay_types) > 0;
-    IF promoted > 0 AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
+    IF promoted > cardinality(started) AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
         PERFORM pg_notify({channel_literal}, '');
     END IF;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.promote_turns(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.promote_turns(bigint, jsonb) FROM PUBLIC;
 
 -- Notes that a row with a sequence has been archived, and whether it has failed. What had succeeded, and was rolled back on request, has not.
 CREATE OR REPLACE FUNCTION {schema}.sequence_left() RETURNS trigger

@@ -1,6 +1,6 @@
 -- name: promote_turns
 -- Passes on turns that have ended. The function's parts have to see what has committed since it began.
-SELECT promoted, noted, missed, coalesce(next_us, -1) FROM {schema}.promote_turns(@most)
+SELECT promoted, noted, missed, coalesce(next_us, -1), started FROM {schema}.promote_turns(@most, @ask::jsonb)
 
 -- name: turn_notes
 -- Whether there may be something for promote_turns to do: mostly there is nothing.
