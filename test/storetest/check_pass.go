@@ -131,24 +131,25 @@ func passOthers(r *passRig) {
 	b, _ := r.batch(store.BatchRequest{Open: true})
 	r.inLine()
 	row := r.take(1)[0]
-	for _, with := range []func(*store.EnqueueRequest){
-		func(q *store.EnqueueRequest) { q.Batch = b },
-		func(q *store.EnqueueRequest) { q.Tenant = "t" },
-		func(q *store.EnqueueRequest) { q.Lock, q.Sequence = "x", "x" },
-		func(q *store.EnqueueRequest) {},
-	} {
-		id := r.inLine(with)
-		require.Empty(r.t, r.take(5))
-		r.settled(finish(row))
-		got := r.passing(false, 1, want(kind, 5))
-		require.Equal(r.t, []task.ID{id}, ids(got))
-		row = got[0]
-	}
 	id := r.inLine(func(q *store.EnqueueRequest) { q.Region = "sg" })
 	require.Empty(r.t, r.claimIn("sg", want(kind, 5)))
 	r.settled(finish(row))
 	require.Empty(r.t, r.passing(false, 1, want(kind, 5)))
-	require.Equal(r.t, []task.ID{id}, ids(r.claimIn("sg", want(kind, 5))))
+	got := r.claimIn("sg", want(kind, 5))
+	require.Equal(r.t, []task.ID{id}, ids(got))
+	for _, with := range []func(*store.EnqueueRequest){
+		func(q *store.EnqueueRequest) { q.Batch = b },
+		func(q *store.EnqueueRequest) { q.Lock, q.Sequence = "x", "x" },
+		func(q *store.EnqueueRequest) { q.Tenant = "t" },
+		func(q *store.EnqueueRequest) {},
+	} {
+		id := r.inLine(with)
+		require.Empty(r.t, r.take(5))
+		r.settled(finish(got[0]))
+		got = r.passing(false, 1, want(kind, 5))
+		require.Equal(r.t, []task.ID{id}, ids(got))
+		r.reckoned(r.look(b))
+	}
 }
 
 func passUnknown(r *passRig) {

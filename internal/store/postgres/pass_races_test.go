@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,7 @@ func TestClaimsThatPassOnMeet(t *testing.T) {
 		"a candidate that comes before":       passMeetsCandidate,
 		"a limit that it does not know of":    passMeetsLimit,
 		"rows of which another is kept first": passMeetsKept,
+		"rows that claims start":              passMeetsOthers,
 	} {
 		t.Run("locks: "+name, func(t *testing.T) {
 			t.Parallel()
@@ -227,4 +229,18 @@ func passMeetsKept(t *testing.T, m *meeting, add func(n int) []task.ID) int {
 	require.LessOrEqual(t, len(got), 1)
 	require.NoError(t, app.Rollback(t.Context()))
 	return 3
+}
+
+// passMeetsOthers has claims start what a promotion must not: which tenant's turn it is, and whether a batch is being stopped, only they know.
+func passMeetsOthers(t *testing.T, m *meeting, add func(n int) []task.ID) int {
+	ids := m.left(add, 2)
+	m.exec(t, `UPDATE SCHEMA.task SET tenant = 't' WHERE id = `+fmt.Sprint(ids[1]))
+	c := m.second.passing(5)
+	finish := m.stops(1, func(s *postgres.Store) error {
+		_, err := s.Claim(t.Context(), c)
+		return err
+	})
+	m.runs(0)
+	finish()
+	return 2
 }

@@ -6,47 +6,47 @@
 -- and look at what has committed by then in later statements. A row is held back only by a transaction that saw that another one is the
 -- head, or that a failure blocks the sequence. What ends the one or resolves the other leaves a note.
 
--- Chooses the heads of sequences whose rows in sequence_holder the caller has locked, where there is none any more, and returns those heads that
--- are held back, locked: the caller makes candidates of them, or starts them. Sequences whose head another transaction has locked are stuck:
--- it is the head all the same, and is returned by the next call.
+-- Chooses the heads of sequences whose rows in sequence_holder the caller has locked, where there is none any more. heads are those that it has
+-- found there, and becomes what they are now. freed are those that are held back, locked: the caller makes candidates of them, or starts them.
+-- Sequences whose head another transaction has locked are stuck: it is the head all the same, and is freed by the next call. Where fresh is
+-- set, only new heads are freed.
 CREATE OR REPLACE FUNCTION {schema}.choose_heads(
-    types text[], names text[], OUT heads bigint[], OUT stuck_types text[], OUT stuck_names text[]
+    types text[], names text[], fresh boolean, INOUT heads bigint[], OUT freed bigint[], OUT stuck_types text[], OUT stuck_names text[]
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
+DECLARE
+    before bigint[] := heads;
 BEGIN
+    heads := ARRAY(SELECT n.id FROM (
+        SELECT s.place, CASE WHEN s.over THEN ({next_turn}) ELSE s.task_id END AS id FROM (
+            SELECT h.place, h.type, h.name, h.task_id, ({turn_is_over}) AS over
+            FROM unnest(types, names, heads) WITH ORDINALITY AS h (type, name, task_id, place) OFFSET 0
+        ) AS s OFFSET 0) AS n ORDER BY n.place);
     UPDATE {schema}.sequence_holder AS h SET task_id = n.id FROM (
-        SELECT s.type, s.name, ({next_turn}) AS id FROM (
-            SELECT h.type, h.name FROM unnest(types, names) AS u (type, name)
-            CROSS JOIN LATERAL (
-                SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
-            WHERE {turn_is_over} OFFSET 0
-        ) AS s OFFSET 0
-    ) AS n
-    WHERE h.type = n.type AND h.name = n.name AND h.task_id IS DISTINCT FROM n.id;
-    heads := ARRAY(
-        SELECT t.id FROM unnest(types, names) AS u (type, name)
+        SELECT u.type, u.name, u.id FROM unnest(types, names, before, heads) AS u (type, name, was, id)
+        WHERE u.was IS DISTINCT FROM u.id OFFSET 0) AS n
+    WHERE h.type = n.type AND h.name = n.name;
+    freed := ARRAY(
+        SELECT t.id FROM unnest(types, names, before, heads) AS u (type, name, was, id)
         CROSS JOIN LATERAL (
-            SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
-        CROSS JOIN LATERAL (
-            SELECT r.id FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
-            LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) AS t);
+            SELECT r.id FROM {schema}.task AS r WHERE r.id = u.id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
+            LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) AS t
+        WHERE NOT fresh OR u.was IS DISTINCT FROM u.id);
     stuck_types := '{}';
     stuck_names := '{}';
-    IF cardinality(heads) < cardinality(names) THEN
+    IF cardinality(freed) < (SELECT count(u.id) FROM unnest(before, heads) AS u (was, id) WHERE NOT fresh OR u.was IS DISTINCT FROM u.id) THEN
         SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stuck_types, stuck_names
-        FROM unnest(types, names) AS u (type, name)
+        FROM unnest(types, names, heads) AS u (type, name, id)
         CROSS JOIN LATERAL (
-            SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
-        CROSS JOIN LATERAL (
-            SELECT FROM {schema}.task AS r WHERE r.id = h.task_id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
+            SELECT FROM {schema}.task AS r WHERE r.id = u.id AND r.held = 'sequence' AND r.type = u.type AND r.sequence = u.name
             LIMIT 1) AS t
-        WHERE (h.task_id IN (SELECT d.id FROM unnest(heads) AS d (id))) IS NOT TRUE;
+        WHERE (u.id IN (SELECT d.id FROM unnest(freed) AS d (id))) IS NOT TRUE;
     END IF;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.choose_heads(text[], text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.choose_heads(text[], text[], boolean, bigint[]) FROM PUBLIC;
 
 -- Returns which of the rows that a claim has picked and locked have their turn. The others are held back. Those of a sequence that another
 -- transaction works on are left. INFO says so, as for take_locks.
@@ -59,8 +59,7 @@ DECLARE
     names      text[];
     mine_types text[];   -- sequences whose row is locked here
     mine_names text[];
-    over_types text[];   -- of these, the ones that need a head
-    over_names text[];
+    heads      bigint[]; -- of these
     mine       bigint[]; -- rows of those that are locked here
     taken      bigint[];
     chosen     record;
@@ -72,33 +71,30 @@ BEGIN
     -- Claims that need the same new sequences wait for each other, in the order of the names and for as long as one takes. An INSERT of one that
     -- is there would wait for a promotion that has changed its row.
     INSERT INTO {schema}.sequence_holder (type, name)
-    SELECT DISTINCT u.type, u.name COLLATE "C" FROM unnest(types, names) AS u (type, name)
+    SELECT u.type, u.name FROM (SELECT DISTINCT e.type, e.name COLLATE "C" AS name FROM unnest(types, names) AS e (type, name)) AS u
     WHERE (SELECT k.type FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) IS NULL
-    ORDER BY u.type, u.name COLLATE "C"
+    ORDER BY u.type, u.name
     ON CONFLICT (type, name) DO NOTHING;
-    SELECT array_agg(h.type), array_agg(h.name) INTO mine_types, mine_names FROM (
+    SELECT array_agg(h.type), array_agg(h.name), array_agg(h.task_id) INTO mine_types, mine_names, heads FROM (
         SELECT DISTINCT e.type, e.name COLLATE "C" AS name FROM unnest(types, names) AS e (type, name) ORDER BY e.type, e.name COLLATE "C"
     ) AS u
     CROSS JOIN LATERAL (
-        SELECT k.type, k.name FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
+        SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
         LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
     -- Most candidates are heads that a promotion has chosen. A head that is held back all the same has a note: promotions see to it.
-    SELECT array_agg(h.type), array_agg(h.name) INTO over_types, over_names
-    FROM unnest(mine_types, mine_names) AS u (type, name)
-    CROSS JOIN LATERAL (
-        SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h
-    WHERE {turn_is_over};
-    IF over_types IS NOT NULL THEN
-        SELECT * FROM {schema}.choose_heads(over_types, over_names) INTO chosen;
-        UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (chosen.heads);
+    SELECT array_agg(u.type) AS types, array_agg(u.name) AS names, array_agg(u.head) AS heads INTO chosen
+    FROM unnest(mine_types, mine_names, heads) AS u (type, name, head)
+    WHERE (u.head IN (SELECT e.id FROM unnest(ids) AS e (id))) IS NOT TRUE;
+    IF chosen.types IS NOT NULL THEN
+        SELECT * FROM {schema}.choose_heads(chosen.types, chosen.names, true, chosen.heads) INTO chosen;
+        heads := heads || chosen.heads;
+        UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (chosen.freed);
         INSERT INTO {schema}.sequence_note (type, name)
         SELECT u.type, u.name FROM unnest(chosen.stuck_types, chosen.stuck_names) AS u (type, name);
     END IF;
-    SELECT array_agg(u.id), array_agg(u.id) FILTER (WHERE u.id = h.task_id) INTO mine, taken
+    SELECT array_agg(u.id), array_agg(u.id) FILTER (WHERE u.id IN (SELECT h.id FROM unnest(heads) AS h (id))) INTO mine, taken
     FROM unnest(ids, types, names) AS u (id, type, name)
-    JOIN unnest(mine_types, mine_names) AS m (type, name) ON m.type = u.type AND m.name = u.name COLLATE "C"
-    CROSS JOIN LATERAL (
-        SELECT k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) AS h;
+    JOIN unnest(mine_types, mine_names) AS m (type, name) ON m.type = u.type AND m.name = u.name COLLATE "C";
     n := coalesce(cardinality(mine), 0) - coalesce(cardinality(taken), 0);
     IF n > 0 THEN
         UPDATE {schema}.task AS t SET held = 'sequence' WHERE t.id = ANY (ARRAY(
@@ -127,8 +123,9 @@ DECLARE
     names      text[];
     mine_types text[]; -- those whose row is locked here
     mine_names text[];
-    stay_types text[]; -- those whose notes stay
-    stay_names text[];
+    heads      bigint[];
+    stay_types text[] := '{}'; -- those whose notes stay
+    stay_names text[] := '{}';
     chosen     record;
 BEGIN
     promoted := 0;
@@ -144,32 +141,39 @@ BEGIN
     END IF;
     SELECT array_agg(e.type), array_agg(e.name) INTO types, names FROM (
         SELECT DISTINCT o.type, o.name FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes) ORDER BY o.type, o.name) AS e;
-    SELECT coalesce(array_agg(h.type), '{}'), coalesce(array_agg(h.name), '{}') INTO mine_types, mine_names
+    SELECT coalesce(array_agg(h.type), '{}'), coalesce(array_agg(h.name), '{}'), coalesce(array_agg(h.task_id), '{}')
+    INTO mine_types, mine_names, heads
     FROM unnest(types, names) AS u (type, name)
     CROSS JOIN LATERAL (
-        SELECT k.type, k.name FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
+        SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
         LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
-    SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stay_types, stay_names
-    FROM unnest(types, names) AS u (type, name)
-    WHERE ((u.type, u.name) IN (SELECT m.type, m.name FROM unnest(mine_types, mine_names) AS m (type, name))) IS NOT TRUE
-      AND EXISTS (SELECT FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name);
+    IF cardinality(mine_names) < cardinality(names) THEN
+        SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stay_types, stay_names
+        FROM unnest(types, names) AS u (type, name)
+        WHERE ((u.type, u.name) IN (SELECT m.type, m.name FROM unnest(mine_types, mine_names) AS m (type, name))) IS NOT TRUE
+          AND EXISTS (SELECT FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name);
+    END IF;
     -- Where failures block nothing they are forgotten. One that is being revived goes with that.
-    DELETE FROM {schema}.sequence_failure AS f WHERE f.ctid = ANY (ARRAY(
-        SELECT g.ctid FROM unnest(types, names) AS u (type, name)
-        CROSS JOIN LATERAL (
-            SELECT FROM {schema}.sequence_rule AS p WHERE p.type = u.type AND p.on_failure = 'continue' LIMIT 1) AS c
-        CROSS JOIN LATERAL (
-            SELECT e.ctid FROM {schema}.sequence_failure AS e WHERE e.type = u.type AND e.name = u.name FOR UPDATE SKIP LOCKED) AS g));
-    SELECT * FROM {schema}.choose_heads(mine_types, mine_names) INTO chosen;
-    promoted := cardinality(chosen.heads);
+    PERFORM FROM {schema}.sequence_rule AS p WHERE p.type = ANY (types) AND p.on_failure = 'continue';
+    IF FOUND THEN
+        DELETE FROM {schema}.sequence_failure AS f WHERE f.ctid = ANY (ARRAY(
+            SELECT g.ctid FROM unnest(types, names) AS u (type, name)
+            CROSS JOIN LATERAL (
+                SELECT FROM {schema}.sequence_rule AS p WHERE p.type = u.type AND p.on_failure = 'continue' LIMIT 1) AS c
+            CROSS JOIN LATERAL (
+                SELECT e.ctid FROM {schema}.sequence_failure AS e WHERE e.type = u.type AND e.name = u.name FOR UPDATE SKIP LOCKED) AS g));
+    END IF;
+    SELECT * FROM {schema}.choose_heads(mine_types, mine_names, false, heads) INTO chosen;
+    promoted := cardinality(chosen.freed);
     IF ask IS NOT NULL AND promoted > 0 THEN
-        started := {schema}.start_first(chosen.heads, chosen.heads, ask);
+        started := {schema}.start_first(chosen.freed, chosen.freed, ask);
     END IF;
     UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (ARRAY(
-        SELECT u.id FROM unnest(chosen.heads) AS u (id) WHERE (u.id IN (SELECT s.id FROM unnest(started) AS s (id))) IS NOT TRUE));
+        SELECT u.id FROM unnest(chosen.freed) AS u (id) WHERE (u.id IN (SELECT s.id FROM unnest(started) AS s (id))) IS NOT TRUE));
     stay_types := stay_types || chosen.stuck_types;
     stay_names := stay_names || chosen.stuck_names;
-    DELETE FROM {schema}.sequence_holder AS h USING unnest(mine_types, mine_names) AS u (type, name)
+    DELETE FROM {schema}.sequence_holder AS h USING (
+        SELECT u.type, u.name FROM unnest(mine_types, mine_names, chosen.heads) AS u (type, name, head) WHERE u.head IS NULL OFFSET 0) AS u
     WHERE h.type = u.type AND h.name = u.name AND h.task_id IS NULL
       AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = h.type AND t.sequence = h.name LIMIT 1) IS NULL -- h: only where there is no head
       AND (SELECT f.task_id FROM {schema}.sequence_failure AS f WHERE f.type = h.type AND f.name = h.name LIMIT 1) IS NULL;

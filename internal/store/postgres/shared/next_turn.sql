@@ -10,4 +10,4 @@ SELECT coalesce(
         WHERE coalesce(e.id < (
             SELECT f.task_id FROM {schema}.sequence_failure AS f WHERE f.type = s.type AND f.name = s.name
             ORDER BY f.type, f.name, f.task_id LIMIT 1
-        ) OR coalesce((SELECT p.on_failure FROM {schema}.sequence_rule AS p WHERE p.type = s.type), 'block') = 'continue', true) LIMIT 1))
+        ), true) OR (SELECT p.on_failure FROM {schema}.sequence_rule AS p WHERE p.type = s.type) IS NOT DISTINCT FROM 'continue' LIMIT 1))
