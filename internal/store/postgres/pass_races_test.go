@@ -240,7 +240,8 @@ func passMeetsOthers(t *testing.T, m *meeting, add func(n int) []task.ID) int {
 		_, err := s.Claim(t.Context(), c)
 		return err
 	})
-	m.runs(0)
+	running := m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE state = 'running'`)
 	finish()
+	require.Zero(t, running)
 	return 2
 }

@@ -85,12 +85,12 @@ func (h *heads) next(row rowFunc) (priority int, runAt string, ok bool, err erro
 
 // Claim takes due rows.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, err error) {
-	if c.Pass != nil {
-		if c.Pass.Promoted, err = s.Promote(ctx, c.Pass.Most); err != nil || c.Pass.Only && c.Pass.Promoted.Rows == 0 {
-			return nil, err
+	err = s.update(ctx, "claim tasks", func(t *tx) (err error) {
+		if c.Pass != nil {
+			if c.Pass.Promoted, err = t.passOn(c.Pass.Most); err != nil || c.Pass.Only && c.Pass.Promoted.Rows == 0 {
+				return err
+			}
 		}
-	}
-	err = s.update(ctx, "claim tasks", func(t *tx) error {
 		var stopping bool
 		tenants := map[task.Phase]*bool{task.Run: new(bool), task.Rollback: new(bool)}
 		if err := t.row([]any{&stopping, tenants[task.Run], tenants[task.Rollback]}, t.sql.Stopping); err != nil {

@@ -75,47 +75,56 @@ func (t *tx) noteLocks(applied []*store.Settlement) error {
 
 // Promote lets locks go that rows have left, and passes on the turns of sequences.
 func (s *Store) Promote(ctx context.Context, most int) (p store.Promoted, err error) {
-	locks, turns := false, false
-	err = s.view(ctx, "look for locks to pass on", func(t *snapshot) (err error) {
-		p = store.Promoted{}
-		var l, q store.Promoted
-		if locks, l.Next, err = t.notes(s.now(), t.sql.AnyNote, t.sql.NextNote); err != nil {
-			return err
-		}
-		turns, q.Next, err = t.notes(s.now(), t.sql.AnyTurnNote, t.sql.NextTurnNote)
-		p = l.With(q)
+	some := false
+	err = s.view(ctx, "look for locks to pass on", func(t *snapshot) error {
+		p, some, err = lookForNotes(t.row, t.sql, s.now())
 		return err
 	})
-	if err != nil || !locks && !turns {
+	if err != nil || !some {
 		return p, err
 	}
 	err = s.change(ctx, "promote", func(t *tx) error {
-		var l, q store.Promoted
-		if err := t.promote(most, &l); err != nil {
-			return err
-		}
-		if err := t.promoteTurns(most, &q); err != nil {
-			return err
-		}
-		next := p.Next
-		p = l.With(q)
-		p.Next = next
-		return nil
+		p, err = t.passOn(most)
+		return err
 	})
 	return p, err
 }
 
-// notes returns whether some notes are due, and when the next one is.
-func (t *snapshot) notes(now time.Time, due, after *sqltext.Query) (some bool, next time.Duration, err error) {
-	at := ""
-	if err := t.row([]any{textOf[string]{&at}}, after, arg("now", stamp(now))); err != nil {
-		return false, 0, err
+// passOn is Promote in a transaction.
+func (t *tx) passOn(most int) (store.Promoted, error) {
+	p, some, err := lookForNotes(t.row, t.sql, t.now)
+	if err != nil || !some {
+		return p, err
 	}
-	if then, err := parseTime(at); err == nil {
-		next = max(then.Sub(now), 1)
+	var l, q store.Promoted
+	if err := t.promote(most, &l); err != nil {
+		return p, err
 	}
-	err = t.row([]any{&some}, due, arg("now", stamp(now)))
-	return some, next, err
+	if err := t.promoteTurns(most, &q); err != nil {
+		return p, err
+	}
+	next := p.Next
+	p = l.With(q)
+	p.Next = next
+	return p, nil
+}
+
+// lookForNotes returns when the next note is due that is not yet, and whether some are.
+func lookForNotes(row rowFunc, q *statements, now time.Time) (p store.Promoted, some bool, err error) {
+	for _, of := range []struct{ due, next *sqltext.Query }{{q.AnyNote, q.NextNote}, {q.AnyTurnNote, q.NextTurnNote}} {
+		at, due := "", false
+		if err := row([]any{textOf[string]{&at}}, of.next, arg("now", stamp(now))); err != nil {
+			return p, false, err
+		}
+		if then, err := parseTime(at); err == nil {
+			p = p.With(store.Promoted{Next: max(then.Sub(now), 1)})
+		}
+		if err := row([]any{&due}, of.due, arg("now", stamp(now))); err != nil {
+			return p, false, err
+		}
+		some = some || due
+	}
+	return p, some, nil
 }
 
 func (t *tx) promote(most int, p *store.Promoted) error {
