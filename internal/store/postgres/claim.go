@@ -38,41 +38,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	}
 	var all claimed
 	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		all = claimed{}
-		plain, turned, err := s.partTurns(ctx, conn, c)
-		if err != nil {
-			return err
-		}
-		free, limited := s.limits.part(plain)
-		if c.Pass != nil {
-			if all, err = s.pass(ctx, conn, c, &free, &limited, &turned); err != nil || c.Pass.Only && c.Pass.Promoted.Rows == 0 {
-				return err
-			}
-		}
-		if len(free.Wants) > 0 {
-			some, err := s.claimBeside(ctx, conn, free)
-			if err != nil {
-				return err
-			}
-			all = all.with(some)
-		}
-		if len(limited.Wants) > 0 {
-			some, err := s.claimLimited(ctx, conn, limited)
-			if err != nil {
-				return err
-			}
-			all = all.with(some)
-		}
-		for _, w := range turned.Wants {
-			some, err := s.claimTurns(ctx, conn, turned, w, all.tasks)
-			if err != nil {
-				return err
-			}
-			all = all.with(some)
-		}
-		if all.bare { // the documents are read once the rows are the session's
-			all.tasks, err = s.claimed(ctx, conn, int64(c.Session), c.Number)
-		}
+		all, err = s.claimAll(ctx, conn, c)
 		return err
 	})
 	if err != nil {
@@ -91,6 +57,45 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	return all.tasks, nil
 }
 
+// claimAll passes on locks and turns, if it is to, and claims what is wanted: first of types without limit and tenants.
+func (s *Store) claimAll(ctx context.Context, conn *pgx.Conn, c store.Claim) (all claimed, err error) {
+	plain, turned, err := s.partTurns(ctx, conn, c)
+	if err != nil {
+		return all, err
+	}
+	free, limited := s.limits.part(plain)
+	if c.Pass != nil {
+		if all, err = s.pass(ctx, conn, c, &free, &limited, &turned); err != nil || c.Pass.Only && c.Pass.Promoted.Rows == 0 {
+			return all, err
+		}
+	}
+	if len(free.Wants) > 0 {
+		some, err := s.claimBeside(ctx, conn, free)
+		if err != nil {
+			return all, err
+		}
+		all = all.with(some)
+	}
+	if len(limited.Wants) > 0 {
+		some, err := s.claimLimited(ctx, conn, limited)
+		if err != nil {
+			return all, err
+		}
+		all = all.with(some)
+	}
+	for _, w := range turned.Wants {
+		some, err := s.claimTurns(ctx, conn, turned, w, all.tasks)
+		if err != nil {
+			return all, err
+		}
+		all = all.with(some)
+	}
+	if all.bare { // the documents are read once the rows are the session's
+		all.tasks, err = s.claimed(ctx, conn, int64(c.Session), c.Number)
+	}
+	return all, err
+}
+
 // claimed is what one statement has claimed.
 type claimed struct {
 	tasks []task.Task
@@ -101,7 +106,11 @@ type claimed struct {
 
 // with is what two statements have claimed.
 func (c claimed) with(more claimed) claimed {
-	return claimed{append(c.tasks, more.tasks...), c.cut || more.cut, c.left || more.left, c.bare || more.bare}
+	tasks := more.tasks
+	if len(c.tasks) > 0 {
+		tasks = append(c.tasks, tasks...)
+	}
+	return claimed{tasks, c.cut || more.cut, c.left || more.left, c.bare || more.bare}
 }
 
 // claimBeside claims rows of types without a limit.

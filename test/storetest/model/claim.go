@@ -12,11 +12,8 @@ import (
 
 // Claim takes due rows for a session.
 func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
-	if c.Pass != nil {
-		var err error
-		if c.Pass.Promoted, err = s.Promote(ctx, c.Pass.Most); err != nil || c.Pass.Only && c.Pass.Promoted.Rows == 0 {
-			return nil, err
-		}
+	if over, err := s.passOn(ctx, c.Pass); over || err != nil {
+		return nil, err
 	}
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -73,6 +70,15 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 		*c.Cut = cut
 	}
 	return slices.Concat(got...), nil
+}
+
+// passOn passes on locks and turns for a claim. over: it is to do nothing else.
+func (s *Store) passOn(ctx context.Context, p *store.Pass) (over bool, err error) {
+	if p == nil {
+		return false, nil
+	}
+	p.Promoted, err = s.Promote(ctx, p.Most)
+	return p.Only && p.Promoted.Rows == 0, err
 }
 
 // runsFirst returns the places of wants, those of runs before those of rollbacks: in this order rows get locks.
