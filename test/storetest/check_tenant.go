@@ -26,6 +26,7 @@ func tenantChecks() []Check {
 		{"rows of a batch that stops", tenantBatchStops},
 		{"with a lock", tenantLocks},
 		{"with a limit of the type", tenantTypeLimit},
+		{"documents that are read apart", tenantDocuments},
 		{"what is due next, and what waits", tenantLook},
 		{"seen in each place", tenantSeen},
 		{"agents that claim at once", tenantConcurrent},
@@ -363,4 +364,36 @@ func tenantConcurrent(t testing.TB, h Harness) {
 		}
 	}
 	require.Len(t, seen, tenants*each)
+}
+
+// tenantDocuments has documents that are so large that a claim may read them apart from the rows: it says all the same whether there is more.
+func tenantDocuments(t testing.TB, h Harness) {
+	r := newTenantRig(t, h)
+	big := document(300 << 10)
+	claim := func(n int, bytes int64) (got []task.Task, cut bool) {
+		r.claims++
+		got, err := r.Claim(r.ctx, store.Claim{
+			Session: r.session, Number: r.claims, Wants: []store.Want{want(kind, n)}, Bytes: bytes, Cut: &cut,
+		})
+		require.NoError(t, err)
+		for i := range got {
+			sameJSON(t, string(big), got[i].Payload, "claimed")
+		}
+		return got, cut
+	}
+	for _, limits := range [][]store.TypeLimit{nil, {limited(kind, 100)}} {
+		r.limits(limits...)
+		for _, tenant := range []string{"a", "", "b", "c", "a", ""} {
+			r.Insert(t, store.EnqueueRequest{Type: kind, Tenant: tenant, Payload: big})
+		}
+		got, cut := claim(3, 0)
+		require.Len(t, got, 3)
+		require.False(t, cut)
+		got, cut = claim(10, 1)
+		require.Len(t, got, 1, "the first always fits")
+		require.True(t, cut)
+		got, cut = claim(10, 100<<20)
+		require.Len(t, got, 2)
+		require.False(t, cut, "there is no more")
+	}
 }

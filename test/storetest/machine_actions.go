@@ -165,9 +165,7 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	}
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
-	// A claim of rows with tenants ends where documents have to be read apart, and says that there may be more.
-	apart := cut && !wantCut && slices.ContainsFunc(got, func(r task.Task) bool { return r.Tenant != "" })
-	require.True(m.t, apart || wantCut == cut, "whether more may be due: %t, not %t", wantCut, cut)
+	require.Equal(m.t, wantCut, cut, "whether more may be due")
 	m.samePromoted(wantPass.Promoted, pass.Promoted)
 	wantViews, views := m.taskViews(want, onIdeal), m.taskViews(got, onReal)
 	if m.about == AboutChunks {

@@ -245,11 +245,13 @@ func (t *turning) take(ctx context.Context, conn *pgx.Conn, plan []turn) (more b
 		}
 		for i := range got.tasks {
 			taken[got.tasks[i].Tenant]++
-			t.bytes += documentsOf(&got.tasks[i])
 		}
 		t.left -= len(got.tasks)
+		if got, err = t.measured(ctx, conn, got); err != nil {
+			return false, err
+		}
 		t.all = t.all.with(got)
-		if cut = got.cut || got.bare || t.full(); cut {
+		if cut = got.cut || t.full(); cut {
 			break
 		}
 	}
@@ -268,10 +270,28 @@ func (t *turning) take(ctx context.Context, conn *pgx.Conn, plan []turn) (more b
 		maps.Copy(t.short, short)
 		r.seen = now
 	})
-	if t.all.bare && t.left > 0 {
-		t.all.cut = true
-	}
 	return !cut, nil
+}
+
+// measured counts the bytes of what was claimed. Documents that were left out are read for that where they are to be counted, and more rows
+// are to come: else the whole claim reads them at its end.
+func (t *turning) measured(ctx context.Context, conn *pgx.Conn, got claimed) (claimed, error) {
+	if got.bare && t.claim.Bytes > 0 && t.left > 0 {
+		all, err := t.claimed(ctx, conn, int64(t.claim.Session), t.claim.Number)
+		if err != nil {
+			return got, err
+		}
+		mine := map[task.ID]bool{}
+		for i := range got.tasks {
+			mine[got.tasks[i].ID] = true
+		}
+		got.tasks = slices.DeleteFunc(all, func(row task.Task) bool { return !mine[row.ID] })
+		got.bare = false
+	}
+	for i := range got.tasks {
+		t.bytes += documentsOf(&got.tasks[i])
+	}
+	return got, nil
 }
 
 // full reports whether the bound on bytes, or a limit, leaves no room.
