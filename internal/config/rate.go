@@ -6,8 +6,6 @@ import (
 	"math"
 	"regexp"
 	"strconv"
-
-	"github.com/leasehold/leasehold/internal/task"
 )
 
 // maxRate is the highest rate, in starts a second.
@@ -15,23 +13,23 @@ const maxRate = 100_000
 
 var rateText = regexp.MustCompile(`^([0-9]{1,9}(?:\.[0-9]{1,6})?)/([smh])$`)
 
-// rate decodes limit, rate and burst of a task.
-func (b *block) rate(t *task.Type) {
+// bounds decodes limit, rate and burst, of a task or of each of its tenants; 0: no bound.
+func (b *block) bounds() (limit int, rate float64, burst int) {
 	if b.attr("limit") != nil {
-		t.Limit = b.num("limit", 1, 1, maxLimit)
+		limit = b.num("limit", 1, 1, maxLimit)
 	}
 	if b.attr("rate") == nil {
 		if b.attr("burst") != nil {
 			b.invalid("burst", b.at("burst"), errors.New(`it has an effect only with rate, as in rate = "100/s"`))
 		}
-		return
+		return limit, 0, 0
 	}
 	text := b.str("rate", "", func(s string) error {
 		_, err := parseRate(s)
 		return err
 	})
-	t.Rate, _ = parseRate(text) // a mistake is reported
-	t.Burst = b.num("burst", max(int(math.Floor(t.Rate)), 1), 1, maxLimit)
+	rate, _ = parseRate(text) // a mistake is reported
+	return limit, rate, b.num("burst", max(int(math.Floor(rate)), 1), 1, maxLimit)
 }
 
 // parseRate reads a rate, in starts a second.

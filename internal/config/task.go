@@ -61,8 +61,8 @@ func (b *block) task(agentWorkers int) *task.Type {
 	} else if b.attr("workers") != nil {
 		t.Workers = b.num("workers", 1, 1, maxWorkers)
 	}
-	b.rate(t)
-	t.Weights = b.tenant()
+	t.Limit, t.Rate, t.Burst = b.bounds()
+	b.tenant(t)
 	if d, ok := b.maybeLength("deadline", -1, minTimeout, task.MaxDuration); ok {
 		t.Policy.Deadline = max(d, 0)
 	}

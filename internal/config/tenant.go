@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 const (
@@ -18,18 +20,19 @@ const (
 )
 
 func tenantShape() *shape {
-	return &shape{name: "tenant", attrs: []string{"weight"}, later: []string{"limit", "rate", "burst"}}
+	return &shape{name: "tenant", attrs: []string{"limit", "rate", "burst", "weight"}}
 }
 
-// tenant decodes the tenant block in b: the weights of tenants; nil where there is no block.
-func (b *block) tenant() map[string]int {
+// tenant decodes the tenant block of a task: the bounds of each tenant, and their weights, which are nil where there is no block.
+func (b *block) tenant(t *task.Type) {
 	hb := b.child("tenant")
 	if hb == nil {
-		return nil
+		return
 	}
 	sub := b.block(hb, tenantShape())
 	b.out.blocks = append(b.out.blocks, sub.out)
-	return sub.weights()
+	t.Tenant.Limit, t.Tenant.Rate, t.Tenant.Burst = sub.bounds()
+	t.Weights = sub.weights()
 }
 
 // weights reads how many rows in a row tenants take.

@@ -80,8 +80,8 @@ func (g *generation) describe(a store.Agent) store.Agent {
 	a.Types, a.Limits, a.Sequences = nil, nil, nil
 	for _, t := range g.Types {
 		a.Types = append(a.Types, t.Names()...)
-		if t.Limit > 0 || t.Rate > 0 {
-			a.Limits = append(a.Limits, store.TypeLimit{Name: t.Name, Types: t.Names(), Most: t.Limit, Rate: t.Rate, Burst: t.Burst})
+		if l := limitOf(t); bounded(l) {
+			a.Limits = append(a.Limits, l)
 		}
 		if t.OnFailure != "" {
 			for _, name := range t.Names() {
@@ -91,6 +91,17 @@ func (g *generation) describe(a store.Agent) store.Agent {
 	}
 	return a
 }
+
+// limitOf returns what a type declares of limits.
+func limitOf(t *task.Type) store.TypeLimit {
+	return store.TypeLimit{
+		Name: t.Name, Types: t.Names(), Most: t.Limit, Rate: t.Rate, Burst: t.Burst,
+		Tenant: store.TenantLimit{Most: t.Tenant.Limit, Rate: t.Tenant.Rate, Burst: t.Tenant.Burst},
+	}
+}
+
+// bounded reports whether a limit bounds anything.
+func bounded(l store.TypeLimit) bool { return l.Most > 0 || l.Rate > 0 || l.Tenant.Bounds() }
 
 // sources returns what a lane of the type claims, none of it known to be exhausted.
 func (d *declared) sources() (all []*source) {

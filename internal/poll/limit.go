@@ -28,7 +28,11 @@ type hold struct {
 	until   time.Duration // local time before which it is not asked for; 0: it is not held
 	byRate  bool          // what ends makes no room
 	tries   int           // how often in a row it was held and got nothing
+	freed   []string      // tenants of which attempts are settled since the last claim
 }
+
+// maxFreed bounds how many tenants are remembered that may have room: a store finds the others without that.
+const maxFreed = 1024
 
 // limits returns what a claim's reply says of limits: for each ask whether its type has one, and whether that kept rows from it.
 func limits(asks []ask, rooms map[string]store.Room, tasks []task.Task) (limited, short []bool) {
@@ -43,7 +47,7 @@ func limits(asks []ask, rooms map[string]store.Room, tasks []task.Task) (limited
 	for i, a := range asks {
 		var room store.Room
 		room, limited[i] = rooms[a.source.name]
-		short[i] = limited[i] && (room.Busy || taken[room.Limit] >= room.Rows)
+		short[i] = limited[i] && (room.Busy || taken[room.Limit] >= room.Rows || room.Tenants)
 	}
 	return limited, short
 }
@@ -56,6 +60,7 @@ type limitFound struct {
 	rated   bool // its rate left no more room
 	got     int
 	next    time.Duration // until a row may start
+	tenants time.Duration // until a row of a tenant may start that its rate holds; 0: not known
 }
 
 // note records what a claim found of the lane's limit. s.mu is held.
@@ -77,6 +82,9 @@ func (l *lane) note(f limitFound, now time.Duration) {
 		first = heldBusy
 	}
 	l.until = now + spread(min(first<<min(l.tries, 6), heldMost))
+	if f.tenants > 0 {
+		l.until = min(l.until, now+max(f.tenants, heldRate))
+	}
 	l.tries++
 }
 
@@ -96,7 +104,10 @@ func (s *slots) noteLimits(asks []ask, counts []int, rooms map[string]store.Room
 		f.short = f.short || short[i] && counts[i] < a.n
 		room := rooms[a.source.name]
 		f.busy = f.busy || room.Busy
-		f.rated, f.next = f.rated || room.Rated, max(f.next, room.Next)
+		f.rated, f.next = f.rated || room.Rated && !room.Tenants, max(f.next, room.Next)
+		if in := room.TenantNext; in > 0 && (f.tenants == 0 || in < f.tenants) {
+			f.tenants = in
+		}
 		f.got += counts[i]
 		if !limited[i] {
 			free += counts[i]
@@ -112,12 +123,17 @@ func (s *slots) noteLimits(asks []ask, counts []int, rooms map[string]store.Room
 	return held, free
 }
 
-// madeRoom ends the holds of these types: attempts of them that ran here are settled.
-func (s *slots) madeRoom(types map[string]bool) {
+// madeRoom ends the holds of these types: attempts of them that ran here, of these tenants, are settled.
+func (s *slots) madeRoom(types map[string][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name := range types {
-		if l := s.of[name]; l != nil && l.until != 0 && !l.byRate {
+	for name, tenants := range types {
+		l := s.of[name]
+		if l == nil || !l.limited {
+			continue
+		}
+		l.freed = append(l.freed, tenants[:min(len(tenants), maxFreed-len(l.freed))]...)
+		if l.until != 0 && !l.byRate {
 			l.until, l.tries = 0, 0
 			s.signal()
 		}

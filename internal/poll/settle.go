@@ -212,10 +212,14 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	}
 	clear(rows)
 	s.rows = rows[:0]
-	moved, unlocked, ended, settled := false, false, false, make(map[string]bool)
+	moved, unlocked, ended, settled := false, false, false, make(map[string][]string)
 	for i, u := range batch {
 		if d := s.e.declarations().byName[u.row().Type]; d != nil {
-			settled[d.typ.Name] = true
+			tenants := settled[d.typ.Name]
+			if u.row().Tenant != "" {
+				tenants = append(tenants, u.row().Tenant)
+			}
+			settled[d.typ.Name] = tenants
 		}
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
 		// A row that is lost may have been completed by an application.

@@ -122,7 +122,7 @@ func (s *slots) replace(g *generation) (back []*attempt) {
 			l.rate, l.ended, l.ahead = ewma{weight: rateWeight}, 0, 0
 		}
 		l.declared, l.sources, l.current, l.holds = d, d.sources(), true, false
-		l.hold = hold{limited: d.typ.Limit > 0 || d.typ.Rate > 0}
+		l.hold = hold{limited: bounded(limitOf(d.typ))}
 		s.many = s.many || d.per > 1
 		if l.running == 0 {
 			s.without++

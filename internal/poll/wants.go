@@ -125,6 +125,10 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	for i := range asks {
 		a := &asks[i]
 		a.want = a.lane.want(a.source, a.n)
+		a.want.Freed = a.lane.freed
+	}
+	for _, a := range asks {
+		a.lane.freed = nil
 	}
 	return asks
 }

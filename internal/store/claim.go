@@ -45,4 +45,7 @@ type Want struct {
 	Deadline time.Duration // from due to done; set on a row at its first claim; 0: none
 	// Weights are how many rows in a row a tenant may take in its turn, 1 where it is not named. nil: the type declares nothing of tenants.
 	Weights map[string]int
+	// Freed are tenants of which attempts of the type have ended here since the last claim: where these have bounds (TenantLimit) they may have
+	// room again. It is a hint: a store finds them without it, later.
+	Freed []string
 }

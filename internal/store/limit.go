@@ -19,16 +19,19 @@ type TypeLimit struct {
 	Most  int      // attempts at once, of runs and rollbacks together; 0: no bound
 	Rate  float64  // starts in a second, of both together; 0: no bound
 	Burst int      // how many of them at once; 0 without a rate
+	// Tenant is what bounds each tenant, beside all of that. Rows without a tenant are not bounded by it.
+	Tenant TenantLimit
 }
 
 // Text returns all that the declaration says but its name, as JSON, and the SHA-256 of that, in hexadecimal digits.
 func (l *TypeLimit) Text() (text, hash string) {
 	body, _ := json.Marshal(struct { // of texts and numbers
-		Types []string `json:"types"`
-		Most  int      `json:"most"`
-		Rate  float64  `json:"rate"`
-		Burst int      `json:"burst"`
-	}{l.Types, l.Most, l.Rate, l.Burst})
+		Types  []string     `json:"types"`
+		Most   int          `json:"most"`
+		Rate   float64      `json:"rate"`
+		Burst  int          `json:"burst"`
+		Tenant *TenantLimit `json:"tenant,omitempty"` // nil: so a declaration that knows nothing of tenants is what it always was
+	}{l.Types, l.Most, l.Rate, l.Burst, l.Tenant.orNil()})
 	sum := sha256.Sum256(body)
 	return string(body), hex.EncodeToString(sum[:])
 }
@@ -42,6 +45,10 @@ type Room struct {
 	// Rated: it is a rate that leaves no more room. Next is how long it is until it lets a row start; 0: one may start now.
 	Rated bool
 	Next  time.Duration
+	// Tenants: the claim came back short, and rows are due of tenants that their own limit or rate keeps from starting. TenantNext is how
+	// long it is until a rate lets one of these start; 0: not known.
+	Tenants    bool
+	TenantNext time.Duration
 }
 
 // LimitDeclarer is a session that declares a limit. A declaration gets its number when it is loaded first, and keeps it for ever.
@@ -60,6 +67,7 @@ type LimitInForce struct {
 	Most     int    // as in TypeLimit, from here on
 	Rate     float64
 	Burst    int
+	Tenant   TenantLimit
 }
 
 // LimitsInForce returns the limits of row types, by type, that follow from what sessions declare: of each name the newest declaration,
@@ -81,7 +89,8 @@ func LimitsInForce(all []LimitDeclarer, have []LimitInForce, now time.Time, calm
 	for _, d := range newest {
 		for _, typ := range d.Limit.Types {
 			if d.Number > types[typ].Declared {
-				types[typ] = LimitInForce{Type: typ, Name: d.Limit.Name, Declared: d.Number, Most: d.Limit.Most, Rate: d.Limit.Rate, Burst: d.Limit.Burst}
+				types[typ] = LimitInForce{Type: typ, Name: d.Limit.Name, Declared: d.Number, Most: d.Limit.Most, Rate: d.Limit.Rate, Burst: d.Limit.Burst,
+					Tenant: d.Limit.Tenant}
 			}
 		}
 	}

@@ -25,6 +25,7 @@ type Type struct {
 	Burst   int      // how many of them at once; with a rate at least 1
 	// Weights are how many rows in a row a tenant may take in its turn, 1 where it is not named; nil: nothing is declared of tenants.
 	Weights map[string]int
+	Tenant  TenantLimit
 	// OnFailure is what a failure does to the rows behind it in its sequence, SequenceBlocks or SequenceContinues; "": nothing is declared.
 	OnFailure string
 	Policy    Policy
@@ -32,6 +33,13 @@ type Type struct {
 	Check     Target // asked before each run attempt whether the task is done already; nil: not asked
 	Rollback  Target // of the rollback phase; nil: the type cannot be rolled back
 	Source    string // "file:line" of the declaration, for messages
+}
+
+// TenantLimit bounds the attempts of each tenant of a type, on all agents together.
+type TenantLimit struct {
+	Limit int     // attempts at once; 0: no bound
+	Rate  float64 // starts in a second; 0: no bound
+	Burst int     // how many of them at once; with a rate at least 1
 }
 
 // Names lists the row types that are claimed for this declaration: its name, then its aliases.

@@ -124,6 +124,7 @@ func Checks() []Check {
 		{"limit", limitChecks()},
 		{"rate", rateChecks()},
 		{"tenants", tenantChecks()},
+		{"limits of tenants", tenantLimitChecks()},
 		{"locks", lockChecks()},
 		{"locks and limits", lockLimitChecks()},
 		{"sequences", sequenceChecks()},

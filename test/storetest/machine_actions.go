@@ -172,7 +172,7 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 		wantViews, views = byRow(wantViews), byRow(views)
 	}
 	require.Equal(m.t, wantViews, views, "what is claimed")
-	require.Equal(m.t, roomViews(wantRooms), roomViews(rooms), "what limits leave room for")
+	require.Equal(m.t, roomViews(wantRooms), roomViews(rooms), "what limits leave room for, and whether tenants wait for room")
 	for _, row := range want {
 		m.hold(i, row, row.Fence)
 	}

@@ -25,7 +25,14 @@ func (m *machine) limit(t *rapid.T) {
 			l.Rate = rapid.SampledFrom([]float64{1, 0.5, 2}).Draw(t, "rate of "+typ) / step.Seconds()
 			l.Burst = rapid.IntRange(1, 3).Draw(t, "burst of "+typ)
 		}
-		if l.Most > 0 || l.Rate > 0 {
+		if typ == "b" && rapid.Bool().Draw(t, "tenants bounded") { // rows of the other have none
+			l.Tenant.Most = rapid.IntRange(0, 2).Draw(t, "most of a tenant")
+			if rapid.IntRange(0, 2).Draw(t, "tenants rated") == 0 {
+				l.Tenant.Rate = rapid.SampledFrom([]float64{1, 0.5, 2}).Draw(t, "rate of a tenant") / step.Seconds()
+				l.Tenant.Burst = rapid.IntRange(1, 3).Draw(t, "burst of a tenant")
+			}
+		}
+		if l.Most > 0 || l.Rate > 0 || l.Tenant.Bounds() {
 			s.limits = append(s.limits, l)
 		}
 	}
@@ -45,6 +52,7 @@ func roomViews(rooms map[string]store.Room) map[string]store.Room {
 	for typ, room := range rooms {
 		room.Next = time.Duration(math.Round(room.Next.Seconds()/half.Seconds())) * half
 		room.Rows = min(room.Rows, 1000) // no bound
+		room.TenantNext = 0              // a hint
 		out[typ] = room
 	}
 	return out

@@ -276,3 +276,58 @@ func (s *Store) ForgetKept() {
 	s.kept.until.Store(0)
 	s.followed.until.Store(0)
 }
+
+// BuffersOfLimitedTurns makes a claim of the tenants whose turn it is, of a type with a limit, as BuffersOfTurns, and walks on along the
+// tenants. It returns how many rows it claimed, and how many buffers all of its statements used.
+func (s *Store) BuffersOfLimitedTurns(ctx context.Context, c store.Claim) (rows int, buffers int64, err error) {
+	w := c.Wants[0]
+	var plan []turn
+	var after string
+	s.turns.of(laneOf(c, w), func(r *ring, _ time.Time) {
+		plan, after = r.plan(w.N, func(string) int { return 1 }), r.after
+	})
+	c.Wants = nil
+	tenants := []string{}
+	for _, p := range plan {
+		if p.tenant != "" {
+			w.N = p.n
+			c.Wants, tenants = append(c.Wants, w), append(tenants, p.tenant)
+		}
+	}
+	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			explained := func(q *sqltext.Query, args []any) (n int, err error) {
+				var found []struct {
+					Plan struct {
+						Hit  int64   `json:"Shared Hit Blocks"`
+						Read int64   `json:"Shared Read Blocks"`
+						Rows float64 `json:"Actual Rows"`
+					}
+				}
+				var body []byte
+				text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + q.Text
+				if err := tx.QueryRow(ctx, text, append([]any{pgx.QueryExecModeExec}, args...)...).Scan(&body); err != nil {
+					return 0, err
+				}
+				if err := json.Unmarshal(body, &found); err != nil {
+					return 0, err
+				}
+				buffers += found[0].Plan.Hit + found[0].Plan.Read
+				return int(found[0].Plan.Rows), nil
+			}
+			_, err := explained(s.sql.LockLimits, s.sql.LockLimits.Args(arg("types", []string{w.Type})))
+			if err == nil {
+				_, err = explained(s.sql.LockTenants, s.sql.LockTenants.Args(arg("type", w.Type), arg("tenants", tenants)))
+			}
+			if err == nil {
+				rows, err = explained(s.sql.ClaimLimitedTenants, s.sql.claimArgs(s.sql.ClaimLimitedTenants, c, s.lowWater.lookOf(c, tenants)))
+			}
+			if err == nil {
+				_, err = explained(s.sql.FindTenants, s.sql.FindTenants.Args(arg("type", w.Type), arg("regions", regions(c.Region)),
+					arg("after", after), arg("most", int32(walkSteps))))
+			}
+			return err
+		})
+	})
+	return rows, buffers, err
+}

@@ -298,12 +298,13 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"schedule": {
 				"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at",
 			},
-			"declaration":  {"first_at", "last_at"},
-			"chunk_plan":   {"created_at", "paused_at", "grow_at", "repeat_at", "held_until"},
-			"chunk_pass":   {"began_at", "sealed_at"},
-			"type_limit":   {"since"},
-			"limit_place":  {"kept_at", "until"},
-			"limit_bucket": {"counted_at"},
+			"declaration":   {"first_at", "last_at"},
+			"chunk_plan":    {"created_at", "paused_at", "grow_at", "repeat_at", "held_until"},
+			"chunk_pass":    {"began_at", "sealed_at"},
+			"type_limit":    {"since"},
+			"limit_place":   {"kept_at", "until"},
+			"limit_bucket":  {"counted_at"},
+			"tenant_bucket": {"counted_at", "full_at"},
 		} {
 			sets := make([]string, len(columns))
 			for i, c := range columns {

@@ -79,7 +79,7 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 		c.Limited = map[string]store.Room{}
 	}
 	look := s.lowWater.look(c)
-	some, rooms, err := s.claimRooms(ctx, conn, s.sql.ClaimLimited, c, look)
+	some, rooms, _, err := s.claimRooms(ctx, conn, s.sql.ClaimLimited, c, look)
 	if err != nil {
 		return all, err
 	}
@@ -90,7 +90,7 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 		return some, nil
 	}
 	look = s.lowWater.look(again)
-	more, rooms, err := s.claimRooms(ctx, conn, s.sql.ClaimLimited, again, look)
+	more, rooms, _, err := s.claimRooms(ctx, conn, s.sql.ClaimLimited, again, look)
 	if err != nil {
 		return all, err
 	}
@@ -102,10 +102,11 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 	return some.with(more), nil
 }
 
-// claimRooms locks the limits and claims, two statements in one round trip and one transaction, to its end, commit included.
+// claimRooms locks the limits and claims, two statements in one round trip and one transaction, to its end, commit included. In a claim of
+// tenants a third one finds the room of each of these: each, one for each want; nil: tenants have no bounds.
 func (s *Store) claimRooms(
 	ctx context.Context, conn *pgx.Conn, q *sqltext.Query, c store.Claim, l *look,
-) (got claimed, rooms map[string]store.Room, err error) {
+) (got claimed, rooms map[string]store.Room, each []tenantRoom, err error) {
 	types := make([]string, len(c.Wants))
 	for i, w := range c.Wants {
 		types[i] = w.Type
@@ -113,15 +114,23 @@ func (s *Store) claimRooms(
 	forgetLocks(conn)
 	var both pgx.Batch
 	both.Queue(s.sql.LockLimits.Text, s.sql.LockLimits.Args(arg("types", types))...)
+	if l.tenants != nil {
+		both.Queue(s.sql.LockTenants.Text, s.sql.LockTenants.Args(arg("type", types[0]), arg("tenants", l.tenants))...)
+	}
 	both.Queue(q.Text, s.sql.claimArgs(q, c, l)...)
 	replies := conn.SendBatch(ctx, &both)
 	defer func() { err = cmp.Or(err, replies.Close()) }()
 	if rooms, err = scanRooms(replies.Query()); err != nil {
-		return claimed{}, nil, err
+		return claimed{}, nil, nil, err
+	}
+	if l.tenants != nil {
+		if each, err = scanTenantRooms(replies.Query()); err != nil {
+			return claimed{}, nil, nil, err
+		}
 	}
 	rows, err := replies.Query()
 	if err != nil {
-		return claimed{}, nil, err
+		return claimed{}, nil, nil, err
 	}
 	got.tasks, err = scanClaimed(rows, 0, func(r *taskRow, _ *task.Task) {
 		bare, cut := r.bool(), r.bool()
@@ -129,7 +138,7 @@ func (s *Store) claimRooms(
 	})
 	held, left := sawLocks(conn)
 	got.cut, got.left = got.cut || held, left
-	return got, rooms, err
+	return got, rooms, each, err
 }
 
 // scanRooms reads what lock_limits returns, of types that have a limit.

@@ -44,6 +44,9 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := exec(ctx, conn, s.sql.ForgetAgents, arg("age", agentsKept.Microseconds())); err != nil {
 			return err
 		}
+		if err := exec(ctx, conn, s.sql.ForgetBuckets); err != nil {
+			return err
+		}
 		old, err = s.oldDays(ctx, conn, retention)
 		return err
 	})

@@ -51,8 +51,8 @@ func (s *Store) nextOfTenants(ctx context.Context, conn *pgx.Conn, c store.Claim
 			continue
 		}
 		var due []string
-		err := s.eachTenant(ctx, conn, c, w, "", walkSteps, func(name string, us *int64) {
-			if f(us); us != nil && *us <= 0 {
+		err := s.eachTenant(ctx, conn, c, w, "", walkSteps, func(name string, us, wait *int64) {
+			if f(us); us != nil && *us <= 0 && wait == nil {
 				due = append(due, name)
 			}
 		})

@@ -20,6 +20,10 @@ type ring struct {
 	walked time.Time     // when the last one began
 	every  time.Duration // how often one is due while the known tenants have rows
 	seen   time.Time     // when rows with a tenant were last known to wait
+
+	full bool                 // the last round has come by tenants with due rows whose bounds let none start
+	held map[string]time.Time // such tenants: when their rates let one start; zero: once one of their attempts has ended
+	soon time.Time            // the first of these times; zero: none is known
 }
 
 const (
@@ -38,6 +42,7 @@ type round struct {
 	walks   int
 	took    time.Duration
 	next    time.Time // when the first row is due that they came by
+	full    bool      // they came by tenants whose bounds let none start
 }
 
 // turn is how many rows of a tenant to claim.
@@ -144,8 +149,14 @@ func (r *ring) walkedBy(w *walk, from string, took time.Duration, now time.Time,
 		r.seen = now
 	}
 	due := slices.DeleteFunc(w.due, func(t string) bool { return short[t] })
+	for name, in := range w.full {
+		r.hold(name, in, now)
+	}
 	slices.Sort(due)
 	due = slices.Compact(due)
+	for _, name := range due {
+		delete(r.held, name)
+	}
 	r.add(due)
 	if len(due) > 0 {
 		r.round, r.rests = round{}, time.Time{}
@@ -155,6 +166,7 @@ func (r *ring) walkedBy(w *walk, from string, took time.Duration, now time.Time,
 		r.round.from = from
 	}
 	r.round.walks++
+	r.round.full = r.round.full || len(w.full) > 0
 	r.round.took += took
 	if in := time.Duration(w.next) * time.Microsecond; w.next > 0 && (r.round.next.IsZero() || now.Add(in).Before(r.round.next)) {
 		r.round.next = now.Add(in)
@@ -163,7 +175,7 @@ func (r *ring) walkedBy(w *walk, from string, took time.Duration, now time.Time,
 	complete = atEnd && r.round.from == "" || (r.round.wrapped || w.wrapped) && (w.ended || w.after >= r.round.from)
 	r.round.wrapped = r.round.wrapped || atEnd
 	if complete {
-		r.next = r.round.next
+		r.next, r.full = r.round.next, r.round.full
 		if r.round.walks > 1 {
 			r.rests = now.Add(min(walkShare*r.round.took, walkMost))
 			if !r.next.IsZero() && r.next.Before(r.rests) {

@@ -77,7 +77,7 @@ func TestARoundOfWalks(t *testing.T) {
 					i, w.wrapped, w.ended = 0, true, false
 				}
 				later := int64(1000)
-				w.met(names[i], &later)
+				w.met(names[i], &later, nil)
 				seen[names[i]] = true
 			}
 			found, complete := r.walkedBy(&w, from, time.Millisecond, now, nil)

@@ -119,8 +119,8 @@ CREATE INDEX task_rollback_held ON {schema}.task (id) WHERE state = 'rollback_pe
 -- lease_until is in no index and no predicate: a renewal writes nothing but its row.
 CREATE INDEX task_running ON {schema}.task (session)
     WHERE state IN ('running', 'rollback_running');
--- What runs of types with a limit: claims of these count it.
-CREATE INDEX task_limited ON {schema}.task (limited)
+-- What runs of types with a limit, and of each tenant of these: claims of them count it.
+CREATE INDEX task_limited ON {schema}.task (limited, tenant)
     WHERE limited IS NOT NULL AND state IN ('running', 'rollback_running');
 CREATE UNIQUE INDEX task_key ON {schema}.task (type, key) WHERE key IS NOT NULL;
 -- Running rows are not in it: each claim would have to enter them.
@@ -683,6 +683,9 @@ CREATE TABLE {schema}.type_limit (
     rate       double precision NOT NULL,     -- starts in a second; 0: no bound
     most       integer NOT NULL,              -- attempts at once; 0: no bound
     burst      integer NOT NULL,              -- starts at once
+    tenant_rate  double precision NOT NULL DEFAULT 0, -- the same for each tenant
+    tenant_most  integer NOT NULL DEFAULT 0,
+    tenant_burst integer NOT NULL DEFAULT 0,
     counts_all boolean NOT NULL DEFAULT true, -- rows may run that were claimed before there was a limit, and do not name it
     type       text PRIMARY KEY,
     name       text NOT NULL
@@ -699,15 +702,26 @@ CREATE TABLE {schema}.limit_bucket (
     name       text PRIMARY KEY
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
+-- What a rate of tenants allows to start, by limit and tenant. A bucket that is not here is full, so what is full again is removed (forget_buckets).
+CREATE TABLE {schema}.tenant_bucket (
+    counted_at timestamptz NOT NULL,
+    full_at    timestamptz NOT NULL,          -- when it will be full if nothing starts
+    tokens     double precision NOT NULL,
+    name       text NOT NULL,                 -- of the limit
+    tenant     text COLLATE "C" NOT NULL,
+    PRIMARY KEY (name, tenant)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
 -- Tokens that are returned for rows which were claimed and never started. A session writes them before it releases the rows; one counts
 -- once its attempt is over.
 CREATE TABLE {schema}.limit_token (
     task_id bigint NOT NULL,
     fence   bigint NOT NULL,
     name    text NOT NULL,                    -- of the limit
+    tenant  text COLLATE "C",
     PRIMARY KEY (task_id, fence)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
-CREATE INDEX limit_token_name ON {schema}.limit_token (name);
+CREATE INDEX limit_token_name ON {schema}.limit_token (name, tenant);
 
 -- Places that attempts keep which have been settled and may still be at work, until their leases end. A session writes them before it
 -- settles, so one may be of an attempt that still runs: claims count that once (limit_rooms).
@@ -717,9 +731,10 @@ CREATE TABLE {schema}.limit_place (
     kept_at timestamptz NOT NULL DEFAULT now(),
     until   timestamptz NOT NULL,
     name    text NOT NULL,                    -- of the limit
+    tenant  text COLLATE "C",
     PRIMARY KEY (task_id, fence)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
-CREATE INDEX limit_place_name ON {schema}.limit_place (name);
+CREATE INDEX limit_place_name ON {schema}.limit_place (name, tenant);
 
 -- Declarations of limits, and the sessions that declare them, as those of schedules.
 CREATE TABLE {schema}.limit_declaration (

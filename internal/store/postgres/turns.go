@@ -128,22 +128,27 @@ type turning struct {
 	claim  store.Claim // with this one want
 	want   store.Want
 	lane   lane
-	left   int             // rows that are wanted still
-	short  map[string]bool // tenants of which there was nothing more
-	before []task.Task     // that the claim has taken of other wants
+	left   int                   // rows that are wanted still
+	short  map[string]bool       // tenants of which there was nothing more
+	before []task.Task           // that the claim has taken of other wants
+	bound  map[string]tenantRoom // tenants that their bounds kept rows from
+	known  map[string]bool       // tenants that a walk of this claim has found rows of, and room for
+	waits  bool                  // rows are due of tenants that have no room
 	all    claimed
 	bytes  int64 // of the documents so far
 }
 
 // claimTurns claims rows of a want by turns.
 func (s *Store) claimTurns(ctx context.Context, conn *pgx.Conn, c store.Claim, w store.Want, before []task.Task) (claimed, error) {
-	t := &turning{Store: s, claim: c, want: w, lane: laneOf(c, w), left: w.N, short: map[string]bool{}, before: before}
+	t := &turning{Store: s, claim: c, want: w, lane: laneOf(c, w), left: w.N, short: map[string]bool{}, before: before,
+		bound: map[string]tenantRoom{}, known: map[string]bool{}}
 	if t.claim.Limited == nil {
 		t.claim.Limited = map[string]store.Room{}
 	}
 	var walk bool
 	s.turns.of(t.lane, func(r *ring, now time.Time) {
 		r.add([]string{""}) // of rows without a tenant a walk says nothing
+		r.free(w.Freed, now)
 		walk = now.Sub(r.walked) >= r.every
 	})
 	for step := 0; t.left > 0; step++ {
@@ -178,62 +183,11 @@ func (s *Store) claimTurns(ctx context.Context, conn *pgx.Conn, c store.Claim, w
 			break
 		}
 	}
+	t.noteWaits()
 	return t.all, nil
 }
 
 func (t *turning) weight(tenant string) int { return max(t.want.Weights[tenant], 1) }
-
-// find walks on along the tenants, and has those join the ring of which rows are due. It reports whether there are such; if not, whether
-// this and the walks before it have come by all.
-func (t *turning) find(ctx context.Context, conn *pgx.Conn) (found, complete bool, err error) {
-	var after string
-	var began time.Time
-	resting, around := false, false
-	t.turns.of(t.lane, func(r *ring, now time.Time) {
-		after, began, r.walked, resting, around = r.after, now, now, now.Before(r.rests), r.round.wrapped
-	})
-	if resting {
-		return false, true, nil
-	}
-	w := walk{after: after}
-	for most := walkSteps; ; {
-		if err := t.eachTenant(ctx, conn, t.claim, t.want, w.after, most, w.met); err != nil {
-			return false, false, err
-		}
-		w.ended = w.n < walkSteps && w.n-w.before < most
-		if !w.ended || w.wrapped || around || after == "" {
-			break
-		}
-		most, w.after, w.before, w.wrapped = walkSteps-w.n, "", w.n, true
-	}
-	t.turns.of(t.lane, func(r *ring, now time.Time) {
-		found, complete = r.walkedBy(&w, after, now.Sub(began), now, t.short)
-	})
-	return found, complete, nil
-}
-
-// walk is what a walk along the tenants has found.
-type walk struct {
-	after   string   // the last one that it came by
-	due     []string // of which rows are due
-	next    int64    // in how many microseconds the first row is due of the others; 0: none waits
-	n       int      // how many tenants it came by
-	before  int      // of these, behind the place where it began
-	wrapped bool     // it went on from the first one
-	ended   bool     // it came by the last one
-}
-
-// met notes a tenant.
-func (w *walk) met(name string, us *int64) {
-	w.n, w.after = w.n+1, name
-	switch {
-	case us == nil:
-	case *us <= 0:
-		w.due = append(w.due, name)
-	case w.next == 0 || *us < w.next:
-		w.next = *us
-	}
-}
 
 // take claims the rows of turns. It returns false where nothing more of the want is to be claimed.
 func (t *turning) take(ctx context.Context, conn *pgx.Conn, plan []turn) (more bool, err error) {
@@ -256,11 +210,12 @@ func (t *turning) take(ctx context.Context, conn *pgx.Conn, plan []turn) (more b
 		}
 	}
 	t.turns.of(t.lane, func(r *ring, now time.Time) {
+		short := t.held(r, plan, taken, now)
 		if cut { // what came short may have more
+			r.drop(short)
 			r.rewind(plan, taken)
 			return
 		}
-		short := map[string]bool{}
 		for _, p := range plan {
 			if taken[p.tenant] < p.n {
 				short[p.tenant] = true
@@ -357,14 +312,16 @@ func (t *turning) claimLimitedPart(ctx context.Context, conn *pgx.Conn, c store.
 	if tenants == nil {
 		got, err = t.claimLimited(ctx, conn, c)
 	} else {
-		got, err = t.claimLimitedTenants(ctx, conn, c, tenants)
+		got, err = t.claimLimitedTenants(ctx, conn, c, tenants, t.bound)
 	}
 	if err != nil {
 		return got, err
 	}
 	for typ, room := range rooms {
+		was := t.claim.Limited[typ]
 		t.claim.Limited[typ] = room
 		room.Rows += t.taken(room.Limit)
+		room.Tenants, room.TenantNext = was.Tenants, was.TenantNext // of another want of the type
 		t.claim.Limited[typ] = room
 	}
 	return got, nil
@@ -392,49 +349,4 @@ func (s *Store) claimTenants(ctx context.Context, conn *pgx.Conn, c store.Claim,
 	}
 	s.lowWater.note(look, more.tasks, more.cut)
 	return all.with(more), nil
-}
-
-// eachTenant calls f for the tenants behind one, so many at most, of which rows of a want wait, with the time in microseconds until the
-// first of them is due; nil: none may start.
-func (s *Store) eachTenant(
-	ctx context.Context, conn *pgx.Conn, c store.Claim, w store.Want, after string, most int, f func(tenant string, us *int64),
-) error {
-	q := s.sql.FindTenants
-	if w.Phase == task.Rollback {
-		q = s.sql.FindTenantsRollback
-	}
-	var name string
-	var us *int64
-	return forEach(ctx, conn, []any{&name, &us}, func() error {
-		f(name, us)
-		return nil
-	}, q, arg("type", w.Type), arg("regions", regions(c.Region)), arg("after", after), arg("most", int32(most)))
-}
-
-// claimLimitedTenants claims rows of tenants of a type with a limit, as claimLimited claims others.
-func (s *Store) claimLimitedTenants(ctx context.Context, conn *pgx.Conn, c store.Claim, tenants []string) (all claimed, err error) {
-	for range 2 { // the second time from zero, where rows may be below a low-water mark
-		look := s.lowWater.lookOf(c, tenants)
-		got, rooms, err := s.claimRooms(ctx, conn, s.sql.ClaimLimitedTenants, c, look)
-		if err != nil {
-			return all, err
-		}
-		for typ, room := range rooms { // the room before the first of the two claims
-			room.Rows += sharing(rooms, room.Limit, all.tasks)
-			c.Limited[typ] = room
-		}
-		all = all.with(got)
-		room, limited := rooms[c.Wants[0].Type]
-		full := limited && (room.Busy || len(got.tasks) >= room.Rows)
-		c.Wants = s.lowWater.note(look, got.tasks, got.cut || full)
-		if len(c.Wants) == 0 {
-			break
-		}
-		left := make([]string, len(look.again))
-		for i, place := range look.again {
-			left[i] = tenants[place]
-		}
-		tenants = left
-	}
-	return all, nil
 }

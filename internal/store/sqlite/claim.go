@@ -106,19 +106,19 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, er
 			if limit != "" {
 				w.N = min(w.N, most)
 			}
-			wants[i] = wanting{tx: t, claim: c, want: w, limit: limit, left: w.N, room: room[w.Phase], skip: stopping && w.Phase == task.Run}
+			wants[i] = wanting{tx: t, rooms: rooms, claim: c, want: w, limit: limit, left: w.N, room: room[w.Phase], skip: stopping && w.Phase == task.Run}
 			if err := wants[i].findTurns(s.turns, *tenants[w.Phase]); err != nil {
 				return fmt.Errorf("of type %s: %w", w.Type, err)
 			}
 			room[w.Phase] = wants[i].room
-			rooms.left[limit] -= len(wants[i].rows)
+			rooms.found(&wants[i])
 		}
 		held, more := 0, false
 		for _, i := range runsFirst(c.Wants) {
 			if err := wants[i].take(); err != nil {
 				return fmt.Errorf("of type %s: %w", c.Wants[i].Type, err)
 			}
-			rooms.taken[wants[i].limit] += len(wants[i].rows)
+			rooms.took(&wants[i])
 			held += wants[i].held
 			more = more || wants[i].more
 		}
@@ -158,16 +158,19 @@ func runsFirst(wants []store.Want) []int {
 // wanting is the claim of one want: first its rows are found, and once those of all wants are, it takes them.
 type wanting struct {
 	*tx
+	rooms  *rooms
 	claim  store.Claim
 	want   store.Want
-	limit  string      // the name of the limit that the rows count for; "": none
-	tenant string      // whose rows are found; "": rows of none
-	more   bool        // tenants may have more rows, although fewer than are wanted were found
-	skip   bool        // rows of batches that are being stopped wait
-	left   int         // how many more rows may be found
-	room   int64       // how many bytes their documents may have
-	rows   []task.Task // what was found, and then what was claimed
-	held   int         // rows that wait for their turns or locks
+	limit  string        // the name of the limit that the rows count for; "": none
+	tenant string        // whose rows are found; "": rows of none
+	more   bool          // tenants may have more rows, although fewer than are wanted were found
+	skip   bool          // rows of batches that are being stopped wait
+	left   int           // how many more rows may be found
+	room   int64         // how many bytes their documents may have
+	rows   []task.Task   // what was found, and then what was claimed
+	waits  bool          // rows are due of tenants that have no room
+	soon   time.Duration // until a rate lets one of these start; 0: not known
+	held   int           // rows that wait for their turns or locks
 }
 
 // find finds rows priority by priority, until there are enough of them.

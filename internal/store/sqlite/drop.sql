@@ -64,6 +64,7 @@ DROP TABLE chunk_declarer;
 DROP TABLE type_limit;
 DROP TABLE limit_place;
 DROP TABLE limit_bucket;
+DROP TABLE tenant_bucket;
 DROP TABLE limit_declaration;
 DROP TABLE limit_declarer;
 DROP TABLE lease;

@@ -59,7 +59,7 @@ func (t *tx) settleLimits(calm time.Duration) error {
 	var have []store.LimitInForce
 	if err := t.query(func(r *sql.Rows) error {
 		var l store.LimitInForce
-		err := r.Scan(&l.Type, &l.Name, &l.Declared, &l.Most, &l.Rate, &l.Burst)
+		err := r.Scan(&l.Type, &l.Name, &l.Declared, &l.Most, &l.Rate, &l.Burst, &l.Tenant.Most, &l.Tenant.Rate, &l.Tenant.Burst)
 		have = append(have, l)
 		return err
 	}, t.sql.LimitsInForce); err != nil {
@@ -71,7 +71,8 @@ func (t *tx) settleLimits(calm time.Duration) error {
 			continue
 		}
 		if _, err := t.exec(t.sql.PutLimit, arg("type", l.Type), arg("name", l.Name), arg("declared", l.Declared), arg("most", l.Most),
-			arg("rate", l.Rate), arg("burst", l.Burst)); err != nil {
+			arg("rate", l.Rate), arg("burst", l.Burst), arg("tenant_most", l.Tenant.Most), arg("tenant_rate", l.Tenant.Rate),
+			arg("tenant_burst", l.Tenant.Burst)); err != nil {
 			return err
 		}
 		if _, err := t.exec(t.sql.LimitRunning, arg("name", l.Name), arg("type", l.Type)); err != nil {
@@ -91,17 +92,22 @@ func (t *tx) settleLimits(calm time.Duration) error {
 
 // rooms are the limits of the types of one claim, and how much room they have.
 type rooms struct {
-	limits map[string]string       // by type; "": none
-	before map[string]store.Room   // the claim, by limit
-	left   map[string]int          // for rows that the claim has not found yet
-	taken  map[string]int          // by the claim; what waits for its lock takes no place and no token
-	rates  map[string]store.Bucket // of limits with a rate
+	limits  map[string]string            // by type; "": none
+	before  map[string]store.Room        // the claim, by limit
+	left    map[string]int               // for rows that the claim has not found yet
+	taken   map[string]int               // by the claim; what waits for its lock takes no place and no token
+	rates   map[string]store.Bucket      // of limits with a rate
+	each    map[string]store.TenantLimit // what bounds each tenant, by limit
+	tenant  map[tenantOf]*tenantRoom
+	waiting map[string]bool          // by type: rows of tenants that have no room are due, and fewer were found than are wanted
+	next    map[string]time.Duration // by type, until a rate lets a row of one of these start
 }
 
 func newRooms() *rooms {
 	return &rooms{
 		limits: map[string]string{}, before: map[string]store.Room{}, left: map[string]int{}, taken: map[string]int{},
-		rates: map[string]store.Bucket{},
+		rates: map[string]store.Bucket{}, each: map[string]store.TenantLimit{}, tenant: map[tenantOf]*tenantRoom{},
+		waiting: map[string]bool{}, next: map[string]time.Duration{},
 	}
 }
 
@@ -112,7 +118,7 @@ func (r *rooms) of(t *tx, typ string) (limit string, n int, err error) {
 		return limit, r.left[limit], nil
 	}
 	var l store.LimitInForce
-	err = t.row([]any{&l.Name, &l.Most, &l.Rate, &l.Burst}, t.sql.LimitedType, arg("type", typ))
+	err = t.row([]any{&l.Name, &l.Most, &l.Rate, &l.Burst, &l.Tenant.Most, &l.Tenant.Rate, &l.Tenant.Burst}, t.sql.LimitedType, arg("type", typ))
 	if errors.Is(err, sql.ErrNoRows) {
 		r.limits[typ] = ""
 		return "", 0, nil
@@ -132,6 +138,12 @@ func (r *rooms) of(t *tx, typ string) (limit string, n int, err error) {
 // count finds the room of a limit.
 func (r *rooms) count(t *tx, l store.LimitInForce) error {
 	room := store.Room{Limit: l.Name, Rows: math.MaxInt32}
+	r.each[l.Name] = l.Tenant
+	if l.Most == 0 && l.Tenant.Most > 0 {
+		if err := t.freePlaces(l.Name); err != nil {
+			return err
+		}
+	}
 	if l.Most > 0 {
 		running, err := t.countLimited(l.Name)
 		if err != nil {
@@ -163,18 +175,25 @@ func (r *rooms) spend(t *tx) error {
 			return err
 		}
 	}
-	return nil
+	return r.spendTenants(t)
+}
+
+// freePlaces frees the places of a limit whose time is over.
+func (t *tx) freePlaces(limit string) error {
+	name, now := arg("name", limit), arg("now", stamp(t.now))
+	if _, err := t.exec(t.sql.CutPlaces, name, now, arg("ahead", stamp(t.now.Add(time.Second)))); err != nil {
+		return err
+	}
+	_, err := t.exec(t.sql.FreePlaces, name, now)
+	return err
 }
 
 // countLimited returns how many places of a limit are taken.
 func (t *tx) countLimited(limit string) (running int, err error) {
-	name, now := arg("name", limit), arg("now", stamp(t.now))
-	if _, err := t.exec(t.sql.CutPlaces, name, now, arg("ahead", stamp(t.now.Add(time.Second)))); err != nil {
+	if err := t.freePlaces(limit); err != nil {
 		return 0, err
 	}
-	if _, err := t.exec(t.sql.FreePlaces, name, now); err != nil {
-		return 0, err
-	}
+	name := arg("name", limit)
 	var kept int
 	if err := t.row([]any{&kept}, t.sql.CountPlaces, name); err != nil {
 		return 0, err
@@ -187,7 +206,9 @@ func (t *tx) countLimited(limit string) (running int, err error) {
 func (r *rooms) tell(to map[string]store.Room) {
 	for typ, limit := range r.limits {
 		if limit != "" && to != nil {
-			to[typ] = r.before[limit]
+			room := r.before[limit]
+			room.Tenants, room.TenantNext = r.waiting[typ], r.next[typ]
+			to[typ] = room
 		}
 	}
 }

@@ -22,6 +22,9 @@ const (
 // seen for a week and hold nothing. Tasks of a batch that has not ended stay, and so does a batch of which a task is left.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	err = s.update(ctx, "remove old sessions", func(t *tx) error {
+		if _, err := t.exec(t.sql.DeleteFullBuckets, arg("now", stamp(t.now))); err != nil {
+			return err
+		}
 		_, err := t.exec(t.sql.DeleteSessions, arg("before", stamp(t.now.Add(-agentsKept))))
 		return err
 	})

@@ -143,8 +143,8 @@ CREATE INDEX task_after ON task (type, state, held) WHERE held = 'after';
 -- No index has lease_until: a renewal changes the row and nothing else.
 CREATE INDEX task_running ON task (session)
     WHERE state IN ('running', 'rollback_running');
--- What runs of types with a limit: claims of these count it.
-CREATE INDEX task_limited ON task (limited, state)
+-- What runs of types with a limit, and of each tenant of these: claims of them count it.
+CREATE INDEX task_limited ON task (limited, tenant, state)
     WHERE limited IS NOT NULL AND state IN ('running', 'rollback_running');
 CREATE UNIQUE INDEX task_key ON task (type, key) WHERE key IS NOT NULL;
 CREATE INDEX task_batch ON task (batch_id, state) WHERE batch_id IS NOT NULL;
@@ -717,7 +717,10 @@ CREATE TABLE type_limit (
     declared INTEGER NOT NULL,              -- number of the declaration in force
     most     INTEGER NOT NULL,              -- attempts at once; 0: no bound
     rate     REAL NOT NULL,                 -- starts in a second; 0: no bound
-    burst    INTEGER NOT NULL               -- starts at once
+    burst    INTEGER NOT NULL,              -- starts at once
+    tenant_most  INTEGER NOT NULL,          -- the same for each tenant
+    tenant_rate  REAL NOT NULL,
+    tenant_burst INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- What a rate allows to start, by the name of its limit (store.Bucket). It stays when the limit goes, so that one which comes back brings no
@@ -728,6 +731,16 @@ CREATE TABLE limit_bucket (
     counted_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What a rate of tenants allows to start, by limit and tenant. A bucket that is not here is full, so what is full again is removed.
+CREATE TABLE tenant_bucket (
+    name       TEXT NOT NULL,               -- of the limit
+    tenant     TEXT NOT NULL,
+    tokens     REAL NOT NULL,
+    counted_at TEXT NOT NULL,
+    full_at    TEXT NOT NULL,               -- when it will be full if nothing starts
+    PRIMARY KEY (name, tenant)
+) STRICT, WITHOUT ROWID;
+
 -- Places that attempts keep which have been settled and may still be at work, until their leases end.
 CREATE TABLE limit_place (
     task_id INTEGER NOT NULL,
@@ -735,9 +748,10 @@ CREATE TABLE limit_place (
     name    TEXT NOT NULL,                  -- of the limit
     kept_at TEXT NOT NULL,
     until   TEXT NOT NULL,
+    tenant  TEXT,
     PRIMARY KEY (task_id, fence)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX limit_place_name ON limit_place (name);
+CREATE INDEX limit_place_name ON limit_place (name, tenant);
 
 -- Declarations of limits, and the sessions that declare them, as those of schedules.
 CREATE TABLE limit_declaration (

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -115,9 +116,11 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 	}
 	told := e
 	if e.NeverStarted() {
-		_, err := b.exec(b.sql.GiveToken, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
-		if err != nil {
-			return err
+		for _, q := range []*sqltext.Query{b.sql.GiveToken, b.sql.GiveTenantToken} {
+			_, err := b.exec(q, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
+			if err != nil {
+				return err
+			}
 		}
 	}
 	if e.Next.AfterLease {

@@ -73,10 +73,11 @@ type statements struct {
 	ChunkTask, SplitChunk, SplitPlan, InsertHalfTask, InsertHalf, CountSplit                                          *sqltext.Query
 	PutChunkDeclarations, ForgetChunkDeclarers, PutChunkDeclarers, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	// limits.sql
-	LimitedType, CountLimited, AnyLimit, PutLimitDeclarations, ForgetLimitDeclarers, PutLimitDeclarers *sqltext.Query
-	Bucket, PutBucket, GiveToken                                                                       *sqltext.Query
-	KeepPlace, FreePlaces, CutPlaces, CountPlaces                                                      *sqltext.Query
-	LimitDeclarers, LimitsInForce, PutLimit, RemoveLimit, LimitRunning                                 *sqltext.Query
+	LimitedType, CountLimited, AnyLimit, PutLimitDeclarations, ForgetLimitDeclarers, PutLimitDeclarers       *sqltext.Query
+	GiveTenantToken, CountTenantLimited, CountTenantPlaces, TenantBucket, PutTenantBucket, DeleteFullBuckets *sqltext.Query
+	Bucket, PutBucket, GiveToken                                                                             *sqltext.Query
+	KeepPlace, FreePlaces, CutPlaces, CountPlaces                                                            *sqltext.Query
+	LimitDeclarers, LimitsInForce, PutLimit, RemoveLimit, LimitRunning                                       *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches, DeleteLeases                *sqltext.Query

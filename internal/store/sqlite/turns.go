@@ -43,6 +43,7 @@ type place struct {
 	wrapped bool // they have passed the last tenant
 	took    time.Duration
 	rests   time.Time // they have come by all by now, and are not repeated before then
+	full    bool      // they have come by tenants with due rows that have no room
 }
 
 func newTurns() *turns { return &turns{at: map[lane]place{}} }
@@ -91,6 +92,7 @@ func (c *wanting) findTurns(turns *turns, some bool) error {
 	of := lane{c.want.Type, c.want.Phase, c.claim.Region}
 	began, last := time.Now(), turns.get(of)
 	if began.Before(last.rests) {
+		c.waits = last.full
 		return c.find()
 	}
 	members, at, err := c.gather(last)
@@ -99,15 +101,18 @@ func (c *wanting) findTurns(turns *turns, some bool) error {
 	}
 	if len(members) == 0 {
 		at.took += time.Since(began)
+		at.full = at.full || c.waits
+		c.waits = at.full
 		if !c.more && at.walks > 1 {
 			at.rests = time.Now().Add(min(turnShare*at.took, turnRests))
 		}
 		if !c.more {
-			at = place{tenant: at.tenant, rests: at.rests}
+			at = place{tenant: at.tenant, rests: at.rests, full: at.full}
 		}
 		turns.put(of, at)
 		return nil
 	}
+	c.waits = c.waits || last.walks > 0 && last.full
 	turns.put(of, c.share(members, last))
 	return c.findOf(members)
 }
@@ -186,8 +191,12 @@ func (c *wanting) gather(at place) (members []member, _ place, err error) {
 		if err != nil {
 			return nil, at, err
 		}
+		counted := n
+		if n, err = c.bounded(w.tenant, n); err != nil {
+			return nil, at, err
+		}
 		if n > 0 {
-			members = append(members, member{tenant: w.tenant, due: n, more: n == credit})
+			members = append(members, member{tenant: w.tenant, due: n, more: n == credit && n == counted})
 			seen += n
 		}
 		if seen >= c.left {
@@ -223,7 +232,9 @@ func (c *wanting) countAll(members []member, seen int) error {
 		if err != nil {
 			return err
 		}
-		m.due = n
+		if m.due, err = c.bounded(m.tenant, n); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	}
 	defer s.mu.Unlock()
 	cut, bytes := false, map[task.Phase]int64{}
+	lookedOf := map[tenantOf]int{}
 	rooms, found, looked := s.rooms(now, c.Wants), make([][]*Row, len(c.Wants)), map[string]int{}
 	for i, w := range c.Wants { // first come, first served with the room of a limit
 		room, limited := rooms[w.Type]
@@ -28,12 +29,17 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			w.N = min(w.N, room.Rows-looked[room.Limit])
 		}
 		if limited && c.Limited != nil {
+			was := c.Limited[w.Type]
 			c.Limited[w.Type] = room
+			if was.Tenants {
+				c.Limited[w.Type] = was
+			}
 		}
 		rows := s.rows(func(r *Row) bool {
 			return s.wanted(w, r, c.Region) && !r.RunAt.After(now) && s.kept[r.ID] == 0
 		})
 		inOrder(rows)
+		rows, waits, next := s.withinTenants(rows, room.Limit, lookedOf, now)
 		rows = s.byTurns(rows, lane{w.Type, w.Phase, c.Region}, w, w.N)
 		for _, r := range rows[:min(w.N, len(rows))] {
 			if c.Bytes > 0 && bytes[w.Phase] >= c.Bytes {
@@ -43,6 +49,12 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			bytes[w.Phase] += int64(len(r.Payload) + len(r.RollbackPayload) + len(r.Result) + len(r.Checkpoint))
 			found[i] = append(found[i], r)
 			looked[room.Limit]++
+			lookedOf[tenantOf{room.Limit, r.Tenant}]++
+		}
+		if waits && len(found[i]) < w.N && c.Limited != nil {
+			room = c.Limited[w.Type]
+			room.Tenants, room.TenantNext = true, next
+			c.Limited[w.Type] = room
 		}
 	}
 	given, got := map[string]bool{}, make([][]task.Task, len(c.Wants))
@@ -53,6 +65,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 				continue
 			}
 			r.take(c, c.Wants[i], now)
+			s.spendTenant(r)
 			limit := rooms[r.Type].Limit
 			if b, has := s.buckets[limit]; has {
 				b.Tokens--

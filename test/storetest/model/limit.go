@@ -47,9 +47,10 @@ func (s *Store) declareLimits(session task.Session, list []store.TypeLimit, now 
 
 // place is that of a settled attempt which may still be at work, until its lease ends.
 type place struct {
-	limit string
-	kept  time.Time
-	until time.Time
+	limit  string
+	tenant string
+	kept   time.Time
+	until  time.Time
 }
 
 // keepPlace has an attempt that is about to be settled keep its place, if it may still be at work, and gives back the token of one that
@@ -59,8 +60,13 @@ func (s *Store) keepPlace(r *Row, e store.Settlement, now time.Time) {
 		b.Tokens++
 		s.buckets[s.limits[r.Type].Name] = b
 	}
+	of := tenantOf{s.limits[r.Type].Name, r.Tenant}
+	if b, has := s.tenantBuckets[of]; has && s.limits[r.Type].Tenant.Rate > 0 && e.NeverStarted() {
+		b.Tokens++
+		s.tenantBuckets[of] = b
+	}
 	if l, has := s.limits[r.Type]; has && e.Next.AfterLease {
-		s.places = append(s.places, place{l.Name, now, r.LeaseEnd})
+		s.places = append(s.places, place{l.Name, r.Tenant, now, r.LeaseEnd})
 	}
 }
 

@@ -54,6 +54,7 @@ type Store struct {
 	limits            map[string]store.LimitInForce // by row type
 	places            []place                       // of attempts that may still be at work
 	buckets           map[string]store.Bucket       // of limits with a rate, by name
+	tenantBuckets     map[tenantOf]store.Bucket
 	chunks            map[task.ID]*Chunk
 	tenantTurns       map[lane]turnAt
 	preferred         map[task.ID]bool
@@ -153,22 +154,22 @@ type Agent struct {
 // New makes an empty store whose clock is the function. It reads the clock once a call.
 func New(clock func() time.Time) *Store {
 	return &Store{
-		clock:       clock,
-		live:        map[task.ID]*Row{},
-		archive:     map[task.ID]*Row{},
-		follow:      map[[2]string]*Row{},
-		attempts:    map[task.ID][]Attempt{},
-		agents:      map[task.Session]*Agent{},
-		policies:    map[task.PolicyHash]store.NamedPolicy{},
-		kept:        map[task.ID]int{},
-		listeners:   map[*func(store.News)]struct{}{},
-		batches:     map[task.BatchID]*Batch{},
-		named:       map[string]*NamedLease{},
-		schedules:   map[string]*Schedule{},
-		plans:       map[string]*ChunkPlan{},
-		chunks:      map[task.ID]*Chunk{},
-		limits:      map[string]store.LimitInForce{},
-		buckets:     map[string]store.Bucket{},
+		clock:     clock,
+		live:      map[task.ID]*Row{},
+		archive:   map[task.ID]*Row{},
+		follow:    map[[2]string]*Row{},
+		attempts:  map[task.ID][]Attempt{},
+		agents:    map[task.Session]*Agent{},
+		policies:  map[task.PolicyHash]store.NamedPolicy{},
+		kept:      map[task.ID]int{},
+		listeners: map[*func(store.News)]struct{}{},
+		batches:   map[task.BatchID]*Batch{},
+		named:     map[string]*NamedLease{},
+		schedules: map[string]*Schedule{},
+		plans:     map[string]*ChunkPlan{},
+		chunks:    map[task.ID]*Chunk{},
+		limits:    map[string]store.LimitInForce{},
+		buckets:   map[string]store.Bucket{}, tenantBuckets: map[tenantOf]store.Bucket{},
 		holders:     map[string]task.ID{},
 		turns:       newTurns(),
 		tenantTurns: map[lane]turnAt{},

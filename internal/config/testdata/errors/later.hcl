@@ -2,9 +2,6 @@ task "video.resize" {
   spill_after = "5m"
   on_failed   = "dead"
   redact      = ["card"]
-  tenant {
-    limit = 3
-  }
   webhook {
     url = "http://127.0.0.1:8080/"
   }

@@ -2,11 +2,13 @@
 -- type that of the newest. A session that has expired, and has not left, may be alive unless the caller vouches that
 -- the clock has not jumped for its whole TTL (calm, microseconds; else 0): what it declares stays in force, but does not come into force.
 CREATE OR REPLACE FUNCTION {schema}.wanted_limits(calm bigint)
-    RETURNS TABLE (type text, name text, declared bigint, most integer, rate double precision, burst integer)
+    RETURNS TABLE (type text, name text, declared bigint, most integer, rate double precision, burst integer,
+        tenant_most integer, tenant_rate double precision, tenant_burst integer)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
     SELECT DISTINCT ON (k.type) k.type, d.name, d.number, (d.spec->>'most')::integer, (d.spec->>'rate')::double precision,
-        (d.spec->>'burst')::integer
+        (d.spec->>'burst')::integer, coalesce((d.spec->'tenant'->>'most')::integer, 0),
+        coalesce((d.spec->'tenant'->>'rate')::double precision, 0), coalesce((d.spec->'tenant'->>'burst')::integer, 0)
     FROM (
         SELECT e.name, max(e.number) AS number
         FROM {schema}.agent AS a
@@ -81,11 +83,12 @@ BEGIN
     JOIN {schema}.limit_declaration AS d ON d.name = w.name AND d.hash = w.hash
     ON CONFLICT (session, number) DO NOTHING;
 
-    INSERT INTO {schema}.type_limit AS l (type, name, declared, most, rate, burst)
-    SELECT w.type, w.name, w.declared, w.most, w.rate, w.burst FROM {schema}.wanted_limits(sure) AS w ORDER BY w.type
+    INSERT INTO {schema}.type_limit AS l (type, name, declared, most, rate, burst, tenant_most, tenant_rate, tenant_burst)
+    SELECT w.type, w.name, w.declared, w.most, w.rate, w.burst, w.tenant_most, w.tenant_rate, w.tenant_burst FROM {schema}.wanted_limits(sure) AS w ORDER BY w.type
     ON CONFLICT (type) DO UPDATE SET
         name = excluded.name, declared = excluded.declared, most = excluded.most, rate = excluded.rate,
-        burst = excluded.burst,
+        burst = excluded.burst, tenant_most = excluded.tenant_most, tenant_rate = excluded.tenant_rate,
+        tenant_burst = excluded.tenant_burst,
         counts_all = l.counts_all OR l.name <> excluded.name,
         since = CASE WHEN l.name <> excluded.name THEN now() ELSE l.since END
     WHERE l.declared <> excluded.declared OR l.name <> excluded.name;

@@ -112,13 +112,7 @@ DECLARE
     back   bigint;
     filled double precision;
 BEGIN
-    WITH gone AS (
-        DELETE FROM {schema}.limit_token AS n WHERE n.name = limit_name AND NOT EXISTS (
-            SELECT FROM {schema}.task AS t
-            WHERE t.id = n.task_id AND t.fence = n.fence AND t.state IN ('running', 'rollback_running'))
-        RETURNING n.task_id
-    )
-    SELECT count(*) INTO back FROM gone;
+    back := {schema}.returned_tokens(limit_name);
     UPDATE {schema}.limit_bucket AS b SET counted_at = clock_timestamp(), tokens = least(
         b.tokens + greatest(extract(epoch FROM clock_timestamp() - b.counted_at), 0)::double precision * rate + back,
         burst + rate * 0.025)

@@ -1,17 +1,20 @@
--- Claims due rows of tenants, of types that have a limit: as claim_limited.sql claims those without a tenant, after lock_limits in the same
--- transaction. The wants are in the order of turns, so where there is room for some of the rows only, the first ones get it.
+-- Claims due rows of tenants, of types that have a limit: as claim_limited.sql claims those without a tenant, after lock_limits and lock_tenants
+-- in the same transaction. How many rows of its tenant a want may take, lock_tenants has found: without it, this fails. The wants are in the order of turns, so where there is room for some of the rows only, the first ones get it.
 WITH limits AS MATERIALIZED (
     SELECT r.kind, r.name, r.rooms, r.rated
     FROM jsonb_to_recordset(current_setting('leasehold.rooms')::jsonb) AS r (kind text, name text, rooms bigint, rated boolean)
+), each_tenant AS MATERIALIZED (
+    SELECT CASE WHEN s.rooms <> 'none' THEN s.rooms::bigint[] END AS rooms FROM (
+        SELECT coalesce(current_setting('leasehold.tenant_rooms', true), '') AS rooms) AS s
 ), want AS MATERIALIZED (
-    SELECT w.type, w.rollback, CASE WHEN l.name IS NULL THEN w.n ELSE least(w.n, l.rooms) END AS n, w.policy, w.place, w.tenant, w.low,
+    SELECT w.type, w.rollback, CASE WHEN l.name IS NULL THEN w.n ELSE least(w.n, l.rooms, e.rooms[w.place]) END AS n, w.policy, w.place, w.tenant, w.low,
         now() + w.length * interval '1 microsecond' AS lease_until, nullif(w.deadline, 0) * interval '1 microsecond' AS time_left,
         l.name, l.rooms
     FROM unnest(@types::text[], @rollbacks::boolean[], @limits::integer[], @lengths::bigint[], @policies::bigint[],
         @deadlines::bigint[], @tenants::text[], @lows::integer[])
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, tenant, low, place)
-    JOIN limits AS l ON l.kind = w.type
-    WHERE l.name IS NULL OR l.rooms > 0
+    JOIN limits AS l ON l.kind = w.type CROSS JOIN each_tenant AS e
+    WHERE l.name IS NULL OR l.rooms > 0 AND (e.rooms IS NULL OR e.rooms[w.place] > 0)
 ), common AS MATERIALIZED (
     SELECT w.type, w.rollback, w.policy, w.lease_until, w.time_left, w.name FROM want AS w LIMIT 1
 ), first AS MATERIALIZED (
@@ -53,8 +56,14 @@ WITH limits AS MATERIALIZED (
     SELECT each.name, {schema}.spend_tokens(each.name, each.n) AS done FROM (
         SELECT l.name, count(*) AS n FROM taken AS t JOIN limits AS l ON l.kind = t.type WHERE l.rated GROUP BY l.name
     ) AS each
+), tenants_spent AS MATERIALIZED (
+    SELECT each.name, {schema}.spend_tenant_tokens(each.name, array_agg(each.tenant), array_agg(each.n)) AS done FROM (
+        SELECT l.name, t.tenant, count(*) AS n FROM taken AS t JOIN limits AS l ON l.kind = t.type
+        WHERE (SELECT e.rooms IS NOT NULL FROM each_tenant AS e) GROUP BY l.name, t.tenant
+    ) AS each GROUP BY each.name
 )
 SELECT t.id, t.type, t.state, t.fence, t.attempt, t.max_attempts, t.deferrals, t.ever_started, t.key, t.region, t.priority,
     t.traceparent, t.created_by, t.outcome, t.error, t.policy, t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline,
-    t.batch_id, t.round, t.cause, t.lock, t.sequence, t.tenant, t.has_after, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done
+    t.batch_id, t.round, t.cause, t.lock, t.sequence, t.tenant, t.has_after, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done, u.done
 FROM taken AS t JOIN limits AS l ON l.kind = t.type LEFT JOIN spent AS s ON s.name = l.name
+LEFT JOIN tenants_spent AS u ON u.name = l.name

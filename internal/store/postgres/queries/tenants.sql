@@ -17,8 +17,9 @@ WHERE CASE WHEN w.rollback THEN (
 
 -- name: find_tenants
 -- Returns the tenants behind one of which rows of a type wait to be run, @most of them at most, in order, and in how many microseconds
--- the first row of each is due; NULL where none may start. Priorities are looked at one by one, as by a claim.
-WITH RECURSIVE walk (tenant, n) AS (
+-- the first row of each is due; NULL where none may start. Priorities are looked at one by one, as by a claim. wait is NULL where rows of the
+-- tenant may start, 0 where its limit lets none, and else in how many microseconds its rate lets one.
+WITH RECURSIVE {tenant_bound}, walk (tenant, n) AS (
     SELECT (
         SELECT min(f.tenant) FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
             SELECT t.tenant FROM {schema}.task AS t
@@ -38,19 +39,21 @@ WITH RECURSIVE walk (tenant, n) AS (
     ), k.n + 1
     FROM walk AS k WHERE k.tenant IS NOT NULL AND k.n < @most::integer
 )
-SELECT w.tenant, (SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM unnest(@regions::text[]) AS g (region)
+SELECT w.tenant, f.us, CASE WHEN f.us <= 0 AND b.name IS NOT NULL THEN {tenant_wait} END
+FROM (SELECT k.tenant, @type::text AS type, k.n FROM walk AS k WHERE k.tenant IS NOT NULL) AS w
+CROSS JOIN LATERAL (SELECT (SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM unnest(@regions::text[]) AS g (region)
     CROSS JOIN {priorities states='pending','retry_pending' region=g.region of_tenant==w.tenant} CROSS JOIN LATERAL (
         SELECT t.run_at FROM {schema}.task AS t
         WHERE t.state IN ('pending', 'retry_pending') AND t.held IS NULL AND t.tenant = w.tenant
               AND (t.batch_id IS NULL OR t.batch_id <> ALL (ARRAY(
                   SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))
               AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
-        ORDER BY t.run_at, t.id LIMIT 1) AS first)
-FROM (SELECT k.tenant, @type::text AS type, k.n FROM walk AS k WHERE k.tenant IS NOT NULL) AS w ORDER BY w.n
+        ORDER BY t.run_at, t.id LIMIT 1) AS first) AS us OFFSET 0) AS f
+LEFT JOIN bound AS b ON true ORDER BY w.n
 
 -- name: find_tenants_rollback
 -- As find_tenants, of rows that wait to be rolled back.
-WITH RECURSIVE walk (tenant, n) AS (
+WITH RECURSIVE {tenant_bound}, walk (tenant, n) AS (
     SELECT (
         SELECT min(f.tenant) FROM unnest(@regions::text[]) AS g (region) CROSS JOIN LATERAL (
             SELECT t.tenant FROM {schema}.task AS t
@@ -70,10 +73,12 @@ WITH RECURSIVE walk (tenant, n) AS (
     ), k.n + 1
     FROM walk AS k WHERE k.tenant IS NOT NULL AND k.n < @most::integer
 )
-SELECT w.tenant, (SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM unnest(@regions::text[]) AS g (region)
+SELECT w.tenant, f.us, CASE WHEN f.us <= 0 AND b.name IS NOT NULL THEN {tenant_wait} END
+FROM (SELECT k.tenant, @type::text AS type, k.n FROM walk AS k WHERE k.tenant IS NOT NULL) AS w
+CROSS JOIN LATERAL (SELECT (SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM unnest(@regions::text[]) AS g (region)
     CROSS JOIN {priorities states='rollback_pending' region=g.region of_tenant==w.tenant} CROSS JOIN LATERAL (
         SELECT t.run_at FROM {schema}.task AS t
         WHERE t.state IN ('rollback_pending') AND t.held IS NULL AND t.tenant = w.tenant
               AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
-        ORDER BY t.run_at, t.id LIMIT 1) AS first)
-FROM (SELECT k.tenant, @type::text AS type, k.n FROM walk AS k WHERE k.tenant IS NOT NULL) AS w ORDER BY w.n
+        ORDER BY t.run_at, t.id LIMIT 1) AS first) AS us OFFSET 0) AS f
+LEFT JOIN bound AS b ON true ORDER BY w.n
