@@ -27,6 +27,7 @@ func (w *world) collect(t testing.TB) *history.History {
 	w.mu.Lock()
 	h.Enqueued, h.Said, h.Samples, h.Crashes, h.Ops = w.rows, w.said, w.leaseSamples, w.crashes, w.ops
 	h.Limits = w.limitSamples
+	h.Tenants = w.tenantSamples
 	h.Of.Made, h.Of.Samples = w.made, w.batchSamples
 	w.mu.Unlock()
 

@@ -27,6 +27,8 @@ const (
 	checkTime     = time.Second
 	// someWorkers is how many rows of a type an agent runs at once, where a run does not say.
 	someWorkers = 4
+	// eachCapped is the limit of each tenant of the type that has such.
+	eachCapped = 2
 	// capped is the limit of the type that has one: fewer than what three agents run at once.
 	capped = 5
 )
@@ -44,6 +46,7 @@ const (
 	kindParcel  = "parcel"  // the same under hold, with a check and a rollback
 	kindFreight = "freight" // the same that complete their tasks themselves, and roll them back
 	kindCapped  = "capped"  // webhooks of which no more than capped run at once, on all agents
+	kindShared  = "shared"  // the same, of each of its tenants
 	kindPress   = "press"   // workers that complete their tasks themselves, and roll them back
 )
 
@@ -71,7 +74,7 @@ func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
 	for _, name := range []string{
 		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
-		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow, kindCapped,
+		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow, kindCapped, kindShared,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
@@ -85,6 +88,8 @@ func Kinds() map[string]history.Kind {
 			k.Heartbeat, k.Timeout = 8*time.Second, 12*time.Second
 		case kindCapped:
 			k.Most = capped
+		case kindShared:
+			k.Each = eachCapped
 		case "patient":
 			k.Heartbeat, k.Timeout = 0, 12*time.Second
 		case "held", kindReserve, kindMount, kindStamp, kindParcel:
@@ -136,6 +141,9 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 	text := fmt.Sprintf("task %q {\n  workers = %d\n%s", k.Name, workers, a.declareWork(k, Limit, who))
 	if k.Most > 0 {
 		text += fmt.Sprintf("  limit = %d\n", k.Most)
+	}
+	if k.Each > 0 {
+		text += fmt.Sprintf("  tenant {\n    limit = %d\n  }\n", k.Each)
 	}
 	if k.Check > 0 {
 		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(alone(k), who, false))

@@ -83,12 +83,12 @@ func TestFollowers(t *testing.T) {
 	}
 }
 
-// TestLimit: nothing but tasks of a type with a limit over all agents, more than it lets run, while agents are killed and frozen and
+// TestLimit: nothing but tasks of a type with a limit over all agents, and of one that has such for each tenant, more than it lets run, while agents are killed and frozen and
 // lose the store. The places are used while tasks wait.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	o := faults.Options{
-		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 10, Kinds: []string{"capped"},
+		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 16, Kinds: []string{"capped", "shared"},
 		Script: []script.Deed{script.Nap, script.OK},
 		Faults: faults.FaultsNamed("agent killed", "agent killed at a point", "agent frozen", "agent drained", "network cuts replies",
 			"network loses replies", "server terminates", "endpoint restarts"),
@@ -102,6 +102,13 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	require.Greater(t, full, 20, "of %d looks", len(h.Limits))
+	full = 0
+	for _, s := range h.Tenants {
+		if s.Running == h.Kinds[s.Kind].Each {
+			full++
+		}
+	}
+	require.Greater(t, full, 20, "of %d looks at tenants", len(h.Tenants))
 }
 
 // TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.

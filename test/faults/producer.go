@@ -101,7 +101,7 @@ func (w *world) cancel(ctx context.Context, e *history.Enqueued) {
 func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row {
 	k := Kinds()[kind]
 	e := history.Enqueued{Key: key, Kind: kind, Cohort: cohort, At: history.Now()}
-	e.Lock, e.Sequence = lockOf(kind, key), sequenceOf(kind, key)
+	e.Lock, e.Sequence, e.Tenant = lockOf(kind, key), sequenceOf(kind, key), tenantOf(kind, key)
 	e.Expects = history.Expects{Limit: Limit, Guarded: k.Guard != "", Child: k.Child, States: []string{"succeeded"}}
 	if s == nil {
 		s = newScript(r, kind)
@@ -141,6 +141,16 @@ func lockOf(kind, key string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key)) // it never fails
 	return []string{"", "", "", "x", "y", "z"}[h.Sum32()%6]
+}
+
+// tenantOf gives most rows of the type whose tenants are bounded one of three tenants.
+func tenantOf(kind, key string) string {
+	if kind != kindShared {
+		return ""
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key + "'s tenant")) // it never fails
+	return []string{"", "x", "x", "y", "y", "z", "z"}[h.Sum32()%7]
 }
 
 // sequenceOf gives a quarter of the rows of some kinds one of six sequences.
@@ -309,9 +319,9 @@ func longAgo() time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
 	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
-			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock, sequence, after, after_if)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), $11, CASE WHEN $12 THEN 'any' END) RETURNING id`,
+			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock, sequence, tenant, after, after_if)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), nullif($11, ''), $12, CASE WHEN $13 THEN 'any' END) RETURNING id`,
 		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock, row.Sequence,
-		row.After, row.AfterAny).
+		row.Tenant, row.After, row.AfterAny).
 		Scan(&row.ID)
 }

@@ -117,6 +117,14 @@ CREATE OR REPLACE FUNCTION leasehold.limit_rooms(kinds text[])
     SELECT set_config('leasehold.rooms', (SELECT jsonb_agg(jsonb_build_object('kind', k, 'name', k, 'rooms', 5)) FROM unnest(kinds) AS k)::text, true);
     SELECT k, k, 5::bigint, NULL::bigint FROM unnest(kinds) AS k
 $$`},
+		{"limit of tenants", faults.Options{ // each claim finds that each tenant has room
+			Rate: 8, Kinds: []string{"shared"}, Script: []script.Deed{script.Nap, script.OK}, Lasts: 10 * time.Second,
+		}, []check.Name{check.TenantLimitHolds}, `
+CREATE OR REPLACE FUNCTION leasehold.tenant_rooms(kind text, tenants text[])
+    RETURNS TABLE (rooms bigint, wait bigint) LANGUAGE sql AS $$
+    SELECT set_config('leasehold.tenant_rooms', 'none', true);
+    SELECT NULL::bigint, NULL::bigint WHERE false
+$$`},
 		{"hold-lease", faults.Options{ // holders write too late, now and then
 			Holders: 3, Lasts: 12 * time.Second,
 		}, []check.Name{check.LeaseEffectsGuarded}, `

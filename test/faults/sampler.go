@@ -30,6 +30,7 @@ func (w *world) sampleLeases(ctx context.Context) {
 		}
 		w.sampleLeasesOnce(ctx)
 		w.sampleLimitsOnce(ctx)
+		w.sampleTenantsOnce(ctx)
 	}
 }
 
@@ -51,6 +52,30 @@ func (w *world) sampleLimitsOnce(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limitSamples = append(w.limitSamples, s)
+}
+
+// sampleTenantsOnce records how much runs of each tenant of the type that bounds these.
+func (w *world) sampleTenantsOnce(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	rows, err := w.app.Query(call, `SELECT tenant, count(*) FROM leasehold.tasks
+		WHERE type = $1 AND state IN ('running', 'rollback_running') AND tenant IS NOT NULL GROUP BY tenant`, kindShared)
+	if err != nil {
+		return
+	}
+	var samples []history.TenantSample
+	s := history.TenantSample{Kind: kindShared}
+	_, err = pgx.ForEachRow(rows, []any{&s.Tenant, &s.Running}, func() error {
+		s.At = history.Now()
+		samples = append(samples, s)
+		return nil
+	})
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tenantSamples = append(w.tenantSamples, samples...)
 }
 
 func (w *world) sampleLeasesOnce(ctx context.Context) {

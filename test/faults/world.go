@@ -81,14 +81,15 @@ type world struct {
 	all  sync.WaitGroup // processes
 	load sync.WaitGroup // who gives them work
 
-	mu           sync.Mutex
-	errs         []error
-	said         []history.Said
-	leaseSamples []history.LeaseSample
-	limitSamples []history.LimitSample
-	rows         []history.Enqueued
-	crashes      []time.Duration
-	followed     []history.Followed
+	mu            sync.Mutex
+	errs          []error
+	said          []history.Said
+	leaseSamples  []history.LeaseSample
+	limitSamples  []history.LimitSample
+	tenantSamples []history.TenantSample
+	rows          []history.Enqueued
+	crashes       []time.Duration
+	followed      []history.Followed
 
 	ops             []history.Op
 	made            []history.MadeBatch

@@ -62,6 +62,7 @@ func invariants() []invariant {
 		{[]Name{OneChildAtATime}, oneChildAtATime},
 		{[]Name{OneRequestAtATime}, oneRequestAtATime},
 		{[]Name{LimitHolds}, limitHolds},
+		{[]Name{TenantLimitHolds}, tenantLimitHolds},
 		{[]Name{OneOfALockAtATime}, oneOfALockAtATime},
 		{[]Name{OneOfASequenceAtATime, SequenceInTurn}, sequencesInTurn},
 		{[]Name{StartsAfterAll, CancelledForOne}, waitsForAll},

@@ -178,7 +178,7 @@ func perform(t *testing.T, scenes []scene) {
 
 func TestNames(t *testing.T) {
 	names := check.Names()
-	require.Len(t, names, 45)
+	require.Len(t, names, 46)
 	slices.Sort(names)
-	require.Len(t, slices.Compact(names), 45)
+	require.Len(t, slices.Compact(names), 46)
 }

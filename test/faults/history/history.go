@@ -84,6 +84,7 @@ type Enqueued struct {
 	Batch    string  `json:"batch,omitempty"`     // the name of its batch; "": it is of none
 	Lock     string  `json:"lock,omitempty"`      // "": it has none
 	Sequence string  `json:"sequence,omitempty"`  // "": it has none
+	Tenant   string  `json:"tenant,omitempty"`    // "": it has none
 	After    []int64 `json:"after,omitempty"`     // rows that it waits for
 	AfterAny bool    `json:"after_any,omitempty"` // it runs however they end
 	At       time.Duration
@@ -162,6 +163,14 @@ type LimitSample struct {
 	Waiting bool // more rows of it were due
 }
 
+// TenantSample is how many rows of a tenant of a type ran at one moment, by one snapshot of the store.
+type TenantSample struct {
+	At      time.Duration
+	Kind    string
+	Tenant  string
+	Running int
+}
+
 // LeaseSample is how a running row stood at one moment, by one snapshot of the store.
 type LeaseSample struct {
 	At      time.Duration // monotonic clock, between the question and the answer
@@ -201,6 +210,7 @@ type Kind struct {
 	Limit    int           // how many attempts of a rollback may count
 
 	Most int // how many run at once at the most, on all agents; 0: no bound
+	Each int // the same of each tenant
 
 	Backoff   time.Duration // the longest delay before it is tried again; 0: not known
 	Deferrals int           // how often in a row being asked to come later is free; 0: as often as by default, < 0: never
@@ -227,6 +237,7 @@ type History struct {
 	Effects  []EffectRow
 	Samples  []LeaseSample
 	Limits   []LimitSample
+	Tenants  []TenantSample
 	Said     []Said
 	// Crashes are the times at which the server died without a chance to flush.
 	Crashes []time.Duration
