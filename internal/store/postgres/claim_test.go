@@ -120,3 +120,26 @@ func TestAHeldSnapshotDoesNotSlowClaims(t *testing.T) {
 	require.Less(t, 5*above, zero, "index entries below the mark are passed over")
 	require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
 }
+
+// TestAClaimLooksAtNoMoreThanItTakes counts the pages that claims touch beside many rows that they leave: in any region, and under a limit.
+func TestAClaimLooksAtNoMoreThanItTakes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	a := joined(t, h)
+	h.exec(t, `INSERT INTO SCHEMA.task (type, region) SELECT 'a', nullif('eu', repeat('eu', n % 2)) FROM generate_series(1, 20000) AS n`)
+	claim := store.Claim{Session: a.session, Number: 100, Wants: []store.Want{wantOf(1)}}
+	plain, err := a.BuffersOf(t.Context(), claim)
+	require.NoError(t, err)
+	limited, err := a.BuffersOfLimited(t.Context(), claim, 1)
+	require.NoError(t, err)
+	require.Less(t, limited, plain+50)
+	rollback := wantOf(1)
+	rollback.Phase = task.Rollback
+	for _, claim.Region = range []string{"", "eu"} {
+		for _, claim.Wants = range [][]store.Want{{wantOf(1)}, {wantOf(1), rollback}} {
+			n, err := a.BuffersOf(t.Context(), claim)
+			require.NoError(t, err)
+			require.Less(t, n, plain+50)
+		}
+	}
+}

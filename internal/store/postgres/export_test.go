@@ -200,6 +200,22 @@ func (s *Store) BuffersOf(ctx context.Context, c store.Claim) (buffers int64, er
 	return s.buffers(ctx, s.sql.claiming(c), c, s.lowWater.look(c))
 }
 
+// BuffersOfLimited makes a claim of a type as if it had a limit with room for so many, and returns how many buffers its statement used.
+func (s *Store) BuffersOfLimited(ctx context.Context, c store.Claim, room int) (buffers int64, err error) {
+	rooms, err := json.Marshal([]map[string]any{{"kind": c.Wants[0].Type, "name": c.Wants[0].Type, "rooms": room, "rated": false}})
+	if err != nil {
+		return 0, err
+	}
+	err = s.do(ctx, "set rooms", func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SELECT set_config('leasehold.rooms', $1, false)`, pgx.QueryExecModeExec, string(rooms))
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return s.buffers(ctx, s.sql.ClaimLimited, c, s.lowWater.look(c)) // an idle pool lends the connection that was used last
+}
+
 // BuffersOfTurns makes a claim of the tenants whose turn it is in the lane of the only want, without those rows that have none, and returns
 // how many buffers its statement used.
 func (s *Store) BuffersOfTurns(ctx context.Context, c store.Claim) (buffers int64, err error) {

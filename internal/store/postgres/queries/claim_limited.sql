@@ -24,7 +24,7 @@ WITH limits AS MATERIALIZED (
 ), first AS MATERIALIZED (
     SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes, false AS rollback, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
-        FROM {priorities states='pending','retry_pending' region=ANY(@regions::text[])} CROSS JOIN LATERAL (
+        FROM {priorities_in states='pending','retry_pending'} CROSS JOIN LATERAL (
             SELECT each.id, each.batch_id, each.lock, each.sequence, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
             CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region=g.region place=((w.place-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
@@ -34,7 +34,7 @@ WITH limits AS MATERIALIZED (
     UNION ALL
     SELECT found.id, NULL, found.lock, found.sequence, found.bytes, true, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes
-        FROM {priorities states='rollback_pending' region=ANY(@regions::text[])} CROSS JOIN LATERAL (
+        FROM {priorities_in states='rollback_pending'} CROSS JOIN LATERAL (
             SELECT each.id, each.batch_id, each.lock, each.sequence, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
             CROSS JOIN LATERAL (
             {claim_range states='rollback_pending' region=g.region place=((w.place-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
