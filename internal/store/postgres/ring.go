@@ -149,15 +149,10 @@ func (r *ring) walkedBy(w *walk, from string, took time.Duration, now time.Time,
 		r.seen = now
 	}
 	due := slices.DeleteFunc(w.due, func(t string) bool { return short[t] })
-	for name, in := range w.full {
-		r.hold(name, in, now)
-	}
 	slices.Sort(due)
 	due = slices.Compact(due)
-	for _, name := range due {
-		delete(r.held, name)
-	}
 	r.add(due)
+	r.holdAll(w.full, due, now)
 	if len(due) > 0 {
 		r.round, r.rests = round{}, time.Time{}
 		return true, false

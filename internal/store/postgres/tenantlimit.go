@@ -132,6 +132,16 @@ func (r *ring) hold(tenant string, in time.Duration, now time.Time) {
 	}
 }
 
+// holdAll notes which tenants have no room, and which have some, as a walk has found.
+func (r *ring) holdAll(full map[string]time.Duration, due []string, now time.Time) {
+	for name, in := range full {
+		r.hold(name, in, now)
+	}
+	for _, name := range due {
+		delete(r.held, name)
+	}
+}
+
 // free has those tenants join the ring again that may have room: attempts of these have ended, or their rates have brought a token.
 func (r *ring) free(ended []string, now time.Time) {
 	var back []string

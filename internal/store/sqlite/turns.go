@@ -191,12 +191,13 @@ func (c *wanting) gather(at place) (members []member, _ place, err error) {
 		if err != nil {
 			return nil, at, err
 		}
-		counted := n
-		if n, err = c.bounded(w.tenant, n); err != nil {
+		may, err := c.bounded(w.tenant, n)
+		if err != nil {
 			return nil, at, err
 		}
-		if n > 0 {
-			members = append(members, member{tenant: w.tenant, due: n, more: n == credit && n == counted})
+		more := n == credit && may == n
+		if n = may; n > 0 {
+			members = append(members, member{tenant: w.tenant, due: n, more: more})
 			seen += n
 		}
 		if seen >= c.left {

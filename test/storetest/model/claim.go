@@ -67,7 +67,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			r.take(c, c.Wants[i], now)
 			s.spendTenant(r)
 			limit := rooms[r.Type].Limit
-			if b, has := s.buckets[limit]; has {
+			if b, has := s.buckets[limit]; has && s.limits[limit].Rate > 0 {
 				b.Tokens--
 				s.buckets[limit] = b
 			}

@@ -67,7 +67,7 @@ func (s *Store) withinTenants(rows []*Row, limit string, looked map[tenantOf]int
 // spendTenant takes a token of a row's tenant.
 func (s *Store) spendTenant(r *Row) {
 	of := tenantOf{s.limits[r.Type].Name, r.Tenant}
-	if b, has := s.tenantBuckets[of]; has {
+	if b, has := s.tenantBuckets[of]; has && s.limits[of.limit].Tenant.Rate > 0 {
 		b.Tokens--
 		s.tenantBuckets[of] = b
 	}
