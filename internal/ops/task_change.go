@@ -44,7 +44,7 @@ type Report struct {
 }
 
 // Unchanged reports whether the task is known to have been in this state before.
-func (r Report) Unchanged() bool {
+func (r *Report) Unchanged() bool {
 	return r.Error == "" && r.Before != "" && task.State(r.Became) == r.Before
 }
 

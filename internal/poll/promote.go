@@ -85,6 +85,8 @@ func (p *promoter) run(ctx context.Context) {
 		got, err := p.promote(ctx)
 		switch {
 		case err != nil:
+			p.noted.Store(true) // a claim may come first
+			p.e.wake.turn()
 			wait = failed.next()
 			continue
 		case got.Missed:

@@ -95,9 +95,9 @@ func (r *Related) Add(kind int, n Neighbour) {
 // NotRevived precedes the reason in the error of a task that was not revived with the one on account of which it was cancelled.
 const NotRevived = "; not retried with it: "
 
-// NotRevivedError is the error of such a task: error is the present one.
-func NotRevivedError(error, why string) string {
-	cause, _, _ := strings.Cut(error, NotRevived)
+// NotRevivedError is the error of such a task, which has one already.
+func NotRevivedError(before, why string) string {
+	cause, _, _ := strings.Cut(before, NotRevived)
 	return cause + NotRevived + why
 }
 

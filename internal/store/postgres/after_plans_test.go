@@ -26,7 +26,7 @@ END $do$;
 INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
 INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, session, attempt, deferrals, priority, ever_started,
         state, type, payload)
-    SELECT 1000000 + n, now(), now(), now() - (n %% %[1]d) * interval '1 day', 2, 1, 1, 0, 0, true,
+    SELECT 1000000 + n, now(), transaction_timestamp(), now() - (n %% %[1]d) * interval '1 day', 2, 1, 1, 0, 0, true,
         CASE n / %[1]d %% 10 WHEN 9 THEN 'failed' ELSE 'succeeded' END, 'a', '{}' FROM generate_series(1, 20000) AS n;
 ANALYZE SCHEMA.task; ANALYZE SCHEMA.task_archive;
 `

@@ -89,7 +89,7 @@ func (r *waitRace) meetAt(conns [2]*pgx.Conn, name, state string, one, other rev
 	}
 }
 
-// begins begins a transaction, and returns when it has done its part, or, unless it is the first, waits for another. It commits when
+// begins starts a transaction, and returns when it has done its part, or, unless it is the first, waits for another. It commits when
 // commit is closed.
 func (r *waitRace) begins(conn *pgx.Conn, v revival, isFirst bool) (commit, over chan struct{}) {
 	commit, over = make(chan struct{}), make(chan struct{})

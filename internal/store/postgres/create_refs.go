@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -69,7 +70,7 @@ func (i *inserting) add(ctx context.Context, row store.EnqueueRequest) error {
 		if ref < 0 || ref >= int64(len(i.ids)) {
 			return fmt.Errorf("row %d names row %d of those with a ref, and there are %d", i.from.n+1, ref, len(i.ids))
 		}
-		row.After = append(row.After[:len(row.After):len(row.After)], i.ids[ref])
+		row.After = append(slices.Clip(row.After), i.ids[ref])
 	}
 	i.waiting, i.bytes = append(i.waiting, row), i.bytes+size
 	return nil

@@ -137,6 +137,19 @@ func (r *ring) rewind(turns []turn, taken map[string]int) {
 	}
 }
 
+// note adds a walk that found nothing.
+func (o *round) note(w *walk, from string, took time.Duration, now time.Time) {
+	if o.walks == 0 {
+		o.from = from
+	}
+	o.walks++
+	o.full = o.full || len(w.full) > 0
+	o.took += took
+	if in := time.Duration(w.next) * time.Microsecond; w.next > 0 && (o.next.IsZero() || now.Add(in).Before(o.next)) {
+		o.next = now.Add(in)
+	}
+}
+
 // walkedBy takes in what a walk has found that began behind a tenant and took so long. It reports whether rows of some tenant are due, but of
 // those of which a claim has just found nothing more; and if not, whether this and the walks before it have come by all.
 func (r *ring) walkedBy(w *walk, from string, took time.Duration, now time.Time, short map[string]bool) (found, complete bool) {
@@ -157,15 +170,7 @@ func (r *ring) walkedBy(w *walk, from string, took time.Duration, now time.Time,
 		r.round, r.rests = round{}, time.Time{}
 		return true, false
 	}
-	if r.round.walks == 0 {
-		r.round.from = from
-	}
-	r.round.walks++
-	r.round.full = r.round.full || len(w.full) > 0
-	r.round.took += took
-	if in := time.Duration(w.next) * time.Microsecond; w.next > 0 && (r.round.next.IsZero() || now.Add(in).Before(r.round.next)) {
-		r.round.next = now.Add(in)
-	}
+	r.round.note(w, from, took, now)
 	atEnd := w.ended || w.wrapped
 	complete = atEnd && r.round.from == "" || (r.round.wrapped || w.wrapped) && (w.ended || w.after >= r.round.from)
 	r.round.wrapped = r.round.wrapped || atEnd
