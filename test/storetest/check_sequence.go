@@ -32,6 +32,7 @@ func sequenceChecks() []Check {
 		{"a row whose values are replaced", sequenceReplaced},
 		{"a follower", sequenceFollowed},
 		{"a row with a lock, too", sequenceLocked},
+		{"a row that waits for others gives its turn to those before it", sequenceAfter},
 		{"rows of a limited type", sequenceLimited},
 		{"a failed row is kept", sequenceKept},
 		{"it is seen", sequenceSeen},

@@ -77,3 +77,28 @@ func sequenceLimited(t testing.TB, h Harness) {
 	r.promote()
 	require.Len(t, r.take(10), 1)
 }
+
+// sequenceAfter: the row that is next waits for a row of its own sequence, which has failed and is brought back.
+func sequenceAfter(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	other := r.insert(1)[0]
+	got := r.take(5)
+	require.Equal(t, []task.ID{other}, ids(got))
+	first := r.row("x")
+	next := r.Insert(t, store.EnqueueRequest{Type: kind, Sequence: "x", After: []task.ID{other, first}, AfterIf: store.AfterIfAny})[0]
+	last := r.row("x")
+	r.end(first, task.Failed, task.StateFailed)
+	_, err := r.SkipSequence(r.ctx, kind, "x", 0, "")
+	require.NoError(t, err)
+	r.promote()
+	require.Empty(t, r.take(5), "its turn is that of a row which waits for another")
+	_, err = r.Retry(r.ctx, first, "alice")
+	require.NoError(t, err)
+	r.settled(finish(got[0]))
+	unblockAll(r.ctx, t, r, 1000)
+	require.Equal(t, task.HoldAfter, r.get(next).Held, "what it waits for is read anew")
+	r.run(first)
+	unblockAll(r.ctx, t, r, 1000)
+	r.run(next)
+	r.run(last)
+}

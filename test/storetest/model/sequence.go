@@ -54,10 +54,11 @@ func (s *Store) takeTurn(r *Row, now time.Time) bool {
 	return true
 }
 
-// chooseHead returns the row whose turn it is, and chooses it where the last head has ended. One that was held back becomes a candidate.
+// chooseHead returns the row whose turn it is, and chooses it where the last head has ended, or waits for other rows. One that was held back
+// becomes a candidate.
 func (s *Store) chooseHead(of sequence, now time.Time) (head task.ID, freed int) {
 	r := s.live[s.turns.heads[of]]
-	if r == nil || r.sequence() != of {
+	if r == nil || r.sequence() != of || r.Held == task.HoldAfter {
 		if slices.ContainsFunc(s.turns.notes, func(n turnNote) bool { return n.of == of && n.until.After(now) }) {
 			return 0, 0
 		}

@@ -2,8 +2,9 @@
 -- its head, which alone may start, and holds the others back; once the head has ended for good, a promotion or a claim chooses the next.
 
 -- name: turn
--- The head of a sequence, if it is live, and whether nothing of one that has ended can be at work any more.
-SELECT (SELECT task.id FROM task WHERE task.id = h.task_id AND task.type = h.type AND task.sequence = h.name),
+-- The head of a sequence, if it is live and waits for no other row, and whether nothing of one that has ended can be at work any more.
+SELECT (SELECT task.id FROM task WHERE task.id = h.task_id AND task.type = h.type AND task.sequence = h.name
+        AND ifnull(task.held, '') <> 'after'),
     NOT EXISTS (SELECT 1 FROM sequence_note AS o INDEXED BY sequence_note_until
         WHERE o.until IS NOT NULL AND o.type = @type AND o.name = @name AND o.until > @now)
 FROM (SELECT 1) LEFT JOIN sequence_holder AS h ON h.type = @type AND h.name = @name;
