@@ -1,7 +1,6 @@
 package model
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -23,13 +22,14 @@ func (s *Store) noteRevival(r *Row) {
 	}
 }
 
-// cancelledFor returns which tasks were cancelled on account of one.
+// cancelledFor returns which tasks were cancelled on account of one, sorted.
 func (s *Store) cancelledFor(id task.ID) (ids []task.ID) {
-	for _, of := range slices.Sorted(maps.Keys(s.archive)) {
-		if s.archive[of].CancelledFor == id {
+	for of, r := range s.archive {
+		if r.CancelledFor == id {
 			ids = append(ids, of)
 		}
 	}
+	slices.Sort(ids)
 	return ids
 }
 
