@@ -181,16 +181,24 @@ func liteArgs(args []any) []any {
 			if a = nil; v != nil {
 				a = string(v)
 			}
-		case []string, script.Payload:
-			text, err := json.Marshal(v)
-			if err != nil {
-				panic(err) // these are strings
+		case []int64:
+			if a = nil; len(v) > 0 {
+				a = jsonText(v)
 			}
-			a = string(text)
+		case []string, script.Payload:
+			a = jsonText(v)
 		}
 		all[i] = a
 	}
 	return all
+}
+
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // these are strings and numbers
+	}
+	return string(text)
 }
 
 // liteTargets are what database/sql can scan into.
