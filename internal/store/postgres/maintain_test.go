@@ -134,13 +134,16 @@ func TestRemovalGoesOn(t *testing.T) {
 	// No other call waits meanwhile.
 	require.Equal(t, "applied", a.settle(t, done(a.take(t, 1)[0]))[0].String())
 	require.NoError(t, reader.Rollback(context.WithoutCancel(t.Context())))
-	// To finish the removal waits for every older snapshot in the database, and those of other tests are not what this is about.
-	const older = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-		AND backend_type = 'client backend' AND backend_xmin IS NOT NULL AND xact_start < $1::timestamptz`
-	since := a.Now()
-	require.Eventually(t, func() bool { return a.number(t, older, since) == 0 }, time.Minute, 10*time.Millisecond)
-	_, err = a.Maintain(t.Context(), week)
-	require.NoError(t, err)
+	// To finish the removal waits for every older snapshot in the database, as long as a statement may take. Those of other tests are not what
+	// this is about: where one is held, maintenance is repeated, as agents do.
+	for began := time.Now(); ; {
+		if _, err = a.Maintain(t.Context(), week); err == nil {
+			break
+		}
+		require.ErrorContains(t, err, "finish detaching")
+		require.ErrorContains(t, err, "57014")
+		require.Less(t, time.Since(began), time.Minute)
+	}
 	require.NotContains(t, days(t, a.harness), name)
 	require.Zero(t, a.number(t, `SELECT count(*) FROM SCHEMA.attempt WHERE task_id = $1`, int64(old[0].ID)))
 
