@@ -34,7 +34,8 @@ type scheduleWants = []store.ScheduleChange
 // decided is a firing as it was decided on the model. on the store it has another version, and its times are moved.
 type decided struct {
 	store.Firing
-	on version
+	on  version
+	off time.Duration // by how much the store's clock was ahead of the model's
 }
 
 func (m *machine) scheduleActions() map[string]func(*rapid.T) {
@@ -165,7 +166,7 @@ func (m *machine) fire(t *rapid.T) {
 	for i := range ideal.List {
 		s := &ideal.List[i]
 		on := slices.IndexFunc(actual.List, func(o store.Schedule) bool { return o.Name == s.Name })
-		list = append(list, decided{m.decide(t, s, ideal.Now), version(actual.List[on].Version)})
+		list = append(list, decided{m.decide(t, s, ideal.Now), version(actual.List[on].Version), m.ahead()})
 	}
 	slices.SortFunc(list, func(a, b decided) int { return cmp.Compare(a.Name, b.Name) })
 	m.schedules.decided = append(m.schedules.decided, list...)
@@ -221,7 +222,7 @@ func (m *machine) fireAside(t *rapid.T) {
 	now := m.ideal.Now().Truncate(time.Millisecond)
 	f := decided{store.Firing{
 		Name: name, Version: int64(v.ideal), Aside: store.AsideBackfill, By: rapid.SampledFrom([]string{"", "alice"}).Draw(t, "by"),
-	}, v.real}
+	}, v.real, m.ahead()}
 	for n := range rapid.IntRange(0, 3).Draw(t, "rows") {
 		f.Rows = append(f.Rows, store.FiringRow{Slot: now.Add(time.Duration(n-4) * step), RunAt: now})
 	}
@@ -231,22 +232,25 @@ func (m *machine) fireAside(t *rapid.T) {
 	m.applyFirings([]decided{f})
 }
 
+// ahead returns by how much the store's clock is ahead of the model's.
+func (m *machine) ahead() time.Duration { return m.real.Now().Sub(m.ideal.Now()) }
+
 // applyFirings applies firings, and notes the rows that they insert.
 func (m *machine) applyFirings(list []decided) {
 	if len(list) == 0 {
 		return
 	}
 	ctx := m.t.Context()
-	off := m.real.Now().Sub(m.ideal.Now())
-	moved := func(at time.Time) time.Time {
-		if at.IsZero() {
-			return at
-		}
-		return at.Add(off).Truncate(time.Millisecond)
-	}
 	var onModel, onStore []store.Firing
 	for _, d := range list {
 		onModel = append(onModel, d.Firing)
+		off := d.off + (m.ahead() - d.off).Round(step) // a repeat has the same times, but for what has passed meanwhile
+		moved := func(at time.Time) time.Time {
+			if at.IsZero() {
+				return at
+			}
+			return at.Add(off).Truncate(time.Millisecond)
+		}
 		f := d.Firing
 		f.Version, f.Cursor, f.Queued, f.NextAt = int64(d.on), moved(f.Cursor), moved(f.Queued), moved(f.NextAt)
 		f.Rows = nil
