@@ -43,6 +43,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		asks, pass := e.asks()
 		e.start() //nolint:contextcheck // a share may have grown; attempts outlive the turn
 		if len(asks) == 0 || !e.keeper.Fit() {
+			e.slots.notAsked(asks)
 			e.locks.leave(pass)
 			idle.rest(stopped, calls)
 			continue
@@ -68,6 +69,7 @@ func (e *Engine) asks() ([]ask, *store.Pass) {
 		return asks, nil
 	}
 	only := len(asks) == 0
+	e.slots.notAsked(asks)
 	e.slots.forgetExhausted()
 	return e.slots.wants(latency, most, e.room), &store.Pass{Most: promoteMost, Only: only}
 }

@@ -292,3 +292,14 @@ func (l *lane) want(src *source, n int) store.Want {
 	}
 	return w
 }
+
+// notAsked takes back asks for which no claim is made. The tenants of those that may have room are told to the next one.
+func (s *slots) notAsked(asks []ask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range asks {
+		if len(a.lane.freed) == 0 {
+			a.lane.freed = a.want.Freed
+		}
+	}
+}

@@ -215,3 +215,17 @@ func TestSlotsOfAWorker(t *testing.T) {
 	require.Equal(t, 2, s.lanes[0].workers)
 	require.Equal(t, 32, s.lanes[1].workers)
 }
+
+// Tenants that may have room are told to the store once, by the next claim that is made.
+func TestTenantsWithRoomAreToldToTheNextClaim(t *testing.T) {
+	clock := lease.ClockFunc(func() time.Duration { return 0 })
+	s := slotsOf(4, []*task.Type{{Name: "a", Limit: 2}}, clock)
+	s.madeRoom(map[string][]string{"a": {"x", "y"}})
+	all := func(*lane, task.Phase) int { return -1 }
+	first := s.wants(0, 100, all)
+	require.NotEmpty(t, first)
+	require.Equal(t, []string{"x", "y"}, first[0].want.Freed)
+	s.notAsked(first)
+	require.Equal(t, []string{"x", "y"}, s.wants(0, 100, all)[0].want.Freed)
+	require.Empty(t, s.wants(0, 100, all)[0].want.Freed)
+}
