@@ -16,6 +16,7 @@ import (
 func tenantLimitChecks() []Check {
 	return []Check{
 		{"never more of a tenant than its limit, over all agents", tenantLimitBounds},
+		{"a claim that takes a tenant's last row has none wait", tenantLimitLast},
 		{"runs, rollbacks and aliases share it", tenantLimitShared},
 		{"beside the type's own limit and rate", tenantLimitBeside},
 		{"what runs, however it is held, and ran before counts", tenantLimitHolds},
@@ -68,6 +69,17 @@ func tenantLimitBounds(t testing.TB, h Harness) {
 	require.Equal(t, a[2:3], ids(r.claim(w)))
 	r.limits(each(kind, 1))
 	require.Empty(t, r.claim(want(kind, 5)), "a lower limit stops nothing that runs, and lets nothing start")
+}
+
+func tenantLimitLast(t testing.TB, h Harness) {
+	r := newTenantRig(t, h)
+	r.limits(each(kind, 1))
+	for _, name := range []string{"a", "b"} { // the first claim finds the tenant beside rows without one, of which there are none
+		r.of(name, 1)
+		got, rooms := r.claimRooms(want(kind, 3))
+		require.Equal(t, map[string]int{name: 1}, byTenant(got))
+		require.False(t, rooms[kind].Tenants, "nothing more waits")
+	}
 }
 
 func tenantLimitShared(t testing.TB, h Harness) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // A tenant may have bounds of its own (store.TenantLimit). Its type then has a limit's row, whose lock is that of all its tenants. A tenant that
@@ -95,10 +96,16 @@ func (t *turning) held(r *ring, plan []turn, taken map[string]int, now time.Time
 		}
 		r.hold(p.tenant, room.next, now)
 		out[p.tenant] = true
-		t.waits = t.waits || room.rows == 0 && t.known[p.tenant] // another claim has taken its place since the walk
+		// Another claim has taken its place since the walk. Where this one has, the next walk says whether there are more rows.
+		t.waits = t.waits || room.rows == 0 && t.known[p.tenant] && !t.took(p.tenant)
 	}
 	clear(t.bound)
 	return out
+}
+
+// took reports whether the claim has taken rows of a tenant.
+func (t *turning) took(tenant string) bool {
+	return slices.ContainsFunc(t.all.tasks, func(row task.Task) bool { return row.Tenant == tenant })
 }
 
 // noteWaits reports to the caller that rows are due of tenants that have no room, where the claim came back short.
