@@ -124,6 +124,7 @@ type Engine struct {
 	starving  atomic.Int64   // local time since which there are due rows and none can be claimed; 0: not the case
 	joined    atomic.Bool
 	cordoned  atomic.Bool // an operator has it claim nothing
+	claiming  atomic.Bool // a claim has been sent and not answered
 	drainOnce sync.Once
 	draining  chan struct{}
 	ending    chan struct{} // closed once nothing more is claimed

@@ -100,6 +100,8 @@ func (e *Engine) claim(calls context.Context, asks []ask, pass *store.Pass) (got
 	}
 	sent := e.o.Clock.Now()
 	var tasks []task.Task
+	e.claiming.Store(true)
+	defer e.claiming.Store(false)
 	err := e.ask(calls, "claim", func(ctx context.Context) (err error) {
 		tasks, err = e.o.Store.Claim(ctx, c)
 		return err

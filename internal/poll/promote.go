@@ -12,6 +12,7 @@ const (
 	promoteMost  = 1000        // notes of one promotion
 	promoteEvery = time.Second // how often a session looks for notes that another one, or an application, has left
 	passWithin   = 20 * time.Millisecond
+	passLast     = 200 * time.Millisecond // while a claim is at work, which another follows at once
 	// promoteFirst and promoteLast bound the wait before a promotion is repeated that found others at work on the same locks.
 	promoteFirst = 2 * time.Millisecond
 	promoteLast  = 50 * time.Millisecond
@@ -20,8 +21,8 @@ const (
 // promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and now and then
 // what others have left behind. A repeat does nothing, so nothing has to be known about a promotion that did not answer.
 //
-// What this session's rows have left is passed on by the loop's next claim, which takes rows that are next at once. Where none comes within
-// passWithin, or it has not passed on all, the promoter does it.
+// What this session's rows have left is passed on by the loop's next claim, which takes rows that are next at once. Where none is made within
+// passWithin, or within passLast while the loop waits for the one before, or where it has not passed on all, the promoter does it.
 type promoter struct {
 	e     *Engine
 	left  chan struct{} // has an element when a row of this session has left its lock, or may have ended its turn
@@ -115,18 +116,32 @@ func (p *promoter) rest(ctx context.Context, wait time.Duration) bool {
 			return true
 		case <-p.left:
 		}
-		claimed := time.NewTimer(passWithin)
+		p.awaitClaim(ctx)
+		if p.noted.Swap(false) {
+			return ctx.Err() == nil
+		}
+	}
+}
+
+// awaitClaim waits for the loop's next claim: for passWithin while none is at work, and for passLast at most.
+func (p *promoter) awaitClaim(ctx context.Context) {
+	last := time.NewTimer(passLast)
+	defer last.Stop()
+	each := time.NewTicker(passWithin)
+	defer each.Stop()
+	for p.noted.Load() {
 		select {
+		case <-each.C:
+			if p.e.claiming.Load() {
+				continue
+			}
 		case <-ctx.Done():
-		case <-claimed.C:
+		case <-last.C:
 		case <-p.now:
 			p.noted.Store(true)
 		case <-p.e.ending: // nothing more is claimed
 		}
-		claimed.Stop()
-		if p.noted.Swap(false) {
-			return ctx.Err() == nil
-		}
+		return
 	}
 }
 

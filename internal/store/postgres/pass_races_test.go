@@ -45,6 +45,7 @@ func TestClaimsThatPassOnMeet(t *testing.T) {
 		"its own failure":                     passFails,
 		"a crash after it has passed on":      passIsLost,
 		"a candidate that comes before":       passMeetsCandidate,
+		"candidates for which there is room":  passMeetsCandidates,
 		"a limit that it does not know of":    passMeetsLimit,
 		"rows of which another is kept first": passMeetsKept,
 		"rows that claims start":              passMeetsOthers,
@@ -205,6 +206,31 @@ func passMeetsCandidate(t *testing.T, m *meeting, add func(n int) []task.ID) int
 	m.settle(t, failed(got[0]))
 	require.Equal(t, ids[1:], idsOf(m.claim(t, 1)))
 	return 2
+}
+
+// passMeetsCandidates has a row start at once behind candidates, where the claim takes them as well, and not else.
+func passMeetsCandidates(t *testing.T, m *meeting, add func(n int) []task.ID) int {
+	for _, c := range []struct{ n, started int64 }{{2, 0}, {3, 1}} {
+		ids := m.left(add, 2)
+		before := m.Insert(t, store.EnqueueRequest{Type: "a", Priority: 2}, store.EnqueueRequest{Type: "a", Priority: 1})
+		var got []task.Task
+		finish := m.stops(1, func(s *postgres.Store) (err error) {
+			got, err = s.Claim(t.Context(), m.passing(int(c.n)))
+			return err
+		})
+		running := m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE state = 'running'`)
+		finish()
+		require.Equal(t, c.started, running, "of %d", c.n)
+		require.Equal(t, append(before, ids[1:]...)[:c.n], idsOf(got))
+		for _, row := range append(got, m.claim(t, 5)...) {
+			if row.ID == ids[1] {
+				m.settle(t, done(row))
+			} else {
+				m.settle(t, failed(row))
+			}
+		}
+	}
+	return 4
 }
 
 // passMeetsLimit declares a limit that the claiming agent has not heard of.

@@ -38,22 +38,29 @@ BEGIN
         FROM unnest(ids, names, batches) WITH ORDINALITY AS u (id, name, batch, place)
         WHERE u.batch IS NULL OR u.batch <> ALL (barred);
     END IF;
+    mine := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h
+        WHERE h.name = ANY (ARRAY(SELECT DISTINCT u.name FROM unnest(names) AS u (name))) ORDER BY h.name FOR UPDATE SKIP LOCKED);
     -- Claims that need the same new locks wait for each other, in the order of the names and for as long as one takes. An INSERT of one that
     -- is there would wait for a promotion that has changed its row.
     WITH made AS (
         INSERT INTO {schema}.lock_holder AS h (name, task_id)
-        SELECT DISTINCT ON (u.name COLLATE "C") u.name, u.id
-        FROM unnest(ids, names) WITH ORDINALITY AS u (id, name, place)
-        WHERE (SELECT k.name FROM {schema}.lock_holder AS k WHERE k.name = u.name LIMIT 1) IS NULL
-        ORDER BY u.name COLLATE "C", u.place
+        SELECT n.name, n.id FROM (
+            SELECT DISTINCT ON (u.name COLLATE "C") u.name COLLATE "C" AS name, u.id, u.place
+            FROM unnest(ids, names) WITH ORDINALITY AS u (id, name, place)
+            WHERE (u.name IN (SELECT m.name FROM unnest(mine) AS m (name))) IS NOT TRUE
+            ORDER BY u.name COLLATE "C", u.place) AS n
+        WHERE (SELECT k.name FROM {schema}.lock_holder AS k WHERE k.name = n.name LIMIT 1) IS NULL
+        ORDER BY n.name
         ON CONFLICT (name) DO NOTHING
         RETURNING h.name, h.task_id
     )
     SELECT coalesce(array_agg(m.name ORDER BY m.name), '{}'), coalesce(array_agg(m.task_id), '{}') INTO fresh, taken FROM made AS m;
     IF cardinality(taken) < cardinality(ids) THEN
-        mine := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h
-            WHERE h.name = ANY (names) AND (h.name IN (SELECT f.name FROM unnest(fresh) AS f (name))) IS NOT TRUE
-            ORDER BY h.name FOR UPDATE SKIP LOCKED);
+        IF cardinality(mine) + cardinality(fresh) < (SELECT count(DISTINCT u.name) FROM unnest(names) AS u (name)) THEN -- another has made them
+            mine := mine || ARRAY(SELECT h.name FROM {schema}.lock_holder AS h
+                WHERE h.name = ANY (names) AND (h.name IN (SELECT k.name FROM unnest(mine || fresh) AS k (name))) IS NOT TRUE
+                ORDER BY h.name FOR UPDATE SKIP LOCKED);
+        END IF;
         free := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h
             WHERE h.name = ANY (mine) AND {lock_is_free} ORDER BY h.name);
         IF cardinality(free) > 0 THEN
@@ -106,7 +113,7 @@ DECLARE
     names text[];   -- of the locks; and then of those that are free
     mine  text[];   -- those whose row is locked here
     busy  text[];   -- those that are still held
-    stay  text[];   -- those that another transaction works on
+    stay  text[] := '{}'; -- those that another transaction works on
     stuck text[];   -- those of which it has locked all rows of a class
     wanted text[];  -- those that rows wait for
     first bigint[]; -- what becomes a candidate
@@ -124,8 +131,10 @@ BEGIN
         RETURN;
     END IF;
     mine := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h WHERE h.name = ANY (names) ORDER BY h.name FOR UPDATE SKIP LOCKED);
-    stay := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h
-        WHERE h.name = ANY (names) AND (h.name IN (SELECT m.name FROM unnest(mine) AS m (name))) IS NOT TRUE);
+    IF cardinality(mine) < cardinality(names) THEN
+        stay := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h
+            WHERE h.name = ANY (names) AND (h.name IN (SELECT m.name FROM unnest(mine) AS m (name))) IS NOT TRUE);
+    END IF;
     busy := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h WHERE h.name = ANY (mine) AND NOT ({lock_is_free}));
     names := ARRAY(SELECT u.name FROM unnest(names) AS u (name)
         WHERE (u.name IN (SELECT s.name FROM unnest(stay) AS s (name))) IS NOT TRUE
@@ -171,8 +180,11 @@ BEGIN
     UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (ARRAY(
         SELECT u.id FROM unnest(first) AS u (id) WHERE (u.id IN (SELECT s.id FROM unnest(started) AS s (id))) IS NOT TRUE));
     -- What is promoted is about to take the lock: its row stays, and is cheaper to write than another.
-    DELETE FROM {schema}.lock_holder AS h
-    WHERE h.name = ANY (mine) AND (h.name IN (SELECT b.name FROM unnest(busy || wanted) AS b (name))) IS NOT TRUE;
+    names := ARRAY(SELECT m.name FROM unnest(mine) AS m (name)
+        WHERE (m.name IN (SELECT b.name FROM unnest(busy || wanted) AS b (name))) IS NOT TRUE);
+    IF cardinality(names) > 0 THEN
+        DELETE FROM {schema}.lock_holder AS h WHERE h.name = ANY (names);
+    END IF;
     DELETE FROM {schema}.lock_note AS o WHERE o.ctid = ANY (notes)
         AND (o.name IN (SELECT s.name FROM unnest(stay || stuck) AS s (name))) IS NOT TRUE;
     missed := cardinality(stay) + cardinality(stuck) > 0;

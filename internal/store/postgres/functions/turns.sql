@@ -57,7 +57,9 @@ $leasehold$
 DECLARE
     types      text[];
     names      text[];
-    mine_types text[];   -- sequences whose row is locked here
+    all_types  text[];   -- sequences, each once
+    all_names  text[];
+    mine_types text[];   -- those whose row is locked here
     mine_names text[];
     heads      bigint[]; -- of these
     mine       bigint[]; -- rows of those that are locked here
@@ -68,19 +70,25 @@ BEGIN
     SELECT array_agg(r.type ORDER BY u.place), array_agg(r.sequence ORDER BY u.place) INTO types, names
     FROM unnest(ids) WITH ORDINALITY AS u (id, place)
     CROSS JOIN LATERAL (SELECT t.type, t.sequence FROM {schema}.task AS t WHERE t.id = u.id LIMIT 1) AS r;
-    -- Claims that need the same new sequences wait for each other, in the order of the names and for as long as one takes. An INSERT of one that
-    -- is there would wait for a promotion that has changed its row.
-    INSERT INTO {schema}.sequence_holder (type, name)
-    SELECT u.type, u.name FROM (SELECT DISTINCT e.type, e.name COLLATE "C" AS name FROM unnest(types, names) AS e (type, name)) AS u
-    WHERE (SELECT k.type FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) IS NULL
-    ORDER BY u.type, u.name
-    ON CONFLICT (type, name) DO NOTHING;
-    SELECT array_agg(h.type), array_agg(h.name), array_agg(h.task_id) INTO mine_types, mine_names, heads FROM (
-        SELECT DISTINCT e.type, e.name COLLATE "C" AS name FROM unnest(types, names) AS e (type, name) ORDER BY e.type, e.name COLLATE "C"
-    ) AS u
-    CROSS JOIN LATERAL (
-        SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
-        LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
+    SELECT array_agg(u.type), array_agg(u.name) INTO all_types, all_names FROM (
+        SELECT DISTINCT e.type, e.name COLLATE "C" AS name FROM unnest(types, names) AS e (type, name)
+        ORDER BY e.type, e.name COLLATE "C") AS u;
+    FOR round IN 1..2 LOOP
+        SELECT coalesce(array_agg(h.type), '{}'), coalesce(array_agg(h.name), '{}'), coalesce(array_agg(h.task_id), '{}')
+        INTO mine_types, mine_names, heads
+        FROM unnest(all_types, all_names) AS u (type, name)
+        CROSS JOIN LATERAL (
+            SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
+            LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
+        EXIT WHEN round = 2 OR cardinality(mine_names) = cardinality(all_names);
+        -- Claims that need the same new sequences wait for each other, in the order of the names and for as long as one takes. An INSERT of one
+        -- that is there would wait for a promotion that has changed its row.
+        INSERT INTO {schema}.sequence_holder (type, name)
+        SELECT u.type, u.name FROM unnest(all_types, all_names) AS u (type, name)
+        WHERE (SELECT k.type FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) IS NULL
+        ORDER BY u.type, u.name
+        ON CONFLICT (type, name) DO NOTHING;
+    END LOOP;
     -- Most candidates are heads that a promotion has chosen. A head that is held back all the same has a note: promotions see to it.
     SELECT array_agg(u.type) AS types, array_agg(u.name) AS names, array_agg(u.head) AS heads INTO chosen
     FROM unnest(mine_types, mine_names, heads) AS u (type, name, head)
