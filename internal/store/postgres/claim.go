@@ -195,7 +195,8 @@ func (s *statements) claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 		args = append(args, arg("regions", regions(c.Region)))
 	}
 	if l.tenants != nil {
-		args = append(args, arg("tenants", l.tenants), arg("lows", l.low))
+		args = append(args, arg("tenants", l.tenants), arg("low_firsts", l.sparse.first), arg("low_counts", l.sparse.count),
+			arg("low_places", l.sparse.places))
 	}
 	args = append(args, arg("low_times", l.at), arg("low_ids", l.id), arg("bytes", bytes),
 		arg("session", int64(c.Session)), arg("number", c.Number))

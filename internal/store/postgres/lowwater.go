@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -83,10 +84,10 @@ type look struct {
 	tenants []string // by want, of a claim of tenants; nil: of rows without
 	started time.Time
 	zero    []bool      // by want: looked at from zero
-	at      []time.Time // marks by (want, region, priority) from high to low; empty: none
+	at      []time.Time // marks by (want, region, priority) from high to low; empty: none. Of a claim of tenants: those that there are
 	id      []int64
-	again   []int   // places of the wants that note has returned
-	low     []int32 // of a claim of tenants, whose marks are those of wants that have some: the number of a want among these; 0: it has none
+	again   []int       // places of the wants that note has returned
+	sparse  tenantMarks // of a claim of tenants
 }
 
 // lane returns the lane of a want.
@@ -108,11 +109,11 @@ func (f *lowWater) lookOf(c store.Claim, tenants []string) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := &look{claim: c, tenants: tenants, started: f.now(), zero: make([]bool, len(c.Wants)), at: []time.Time{}, id: []int64{}}
-	l.low = make([]int32, len(tenants))
+	l.sparse = tenantMarks{make([]int32, len(tenants)), make([]int32, len(tenants)), []int32{}}
 	if len(f.lanes) > lowLanes {
 		clear(f.lanes)
 	}
-	where, marked := regions(c.Region), 0
+	where := regions(c.Region)
 	for i := range c.Wants {
 		of := l.lane(i)
 		b := f.lanes[of]
@@ -120,29 +121,44 @@ func (f *lowWater) lookOf(c store.Claim, tenants []string) *look {
 			l.zero[i] = true
 			continue
 		}
-		first := i
 		if tenants != nil {
-			first = marked
-			marked++
-			l.low[i] = int32(marked)
-			l.at = append(l.at, make([]time.Time, len(where)*priorities)...)
-			l.id = append(l.id, make([]int64, len(where)*priorities)...)
+			l.add(i, where, b.marks)
+			continue
 		}
 		if len(l.at) == 0 {
 			// The zero time is below every row: the table holds none before the year 1.
 			l.at = make([]time.Time, len(c.Wants)*len(where)*priorities)
 			l.id = make([]int64, len(l.at))
 		}
-		for j, region := range where {
-			for p := range priorities {
-				if m, there := b.marks[indexRange{region, highest - p}]; there {
-					place := (first*len(where)+j)*priorities + p
-					l.at[place], l.id[place] = m.runAt, int64(m.id)
-				}
+		for of, m := range b.marks {
+			if j := slices.Index(where, of.region); j >= 0 {
+				place := (i*len(where)+j)*priorities + highest - of.priority
+				l.at[place], l.id[place] = m.runAt, int64(m.id)
 			}
 		}
 	}
 	return l
+}
+
+// tenantMarks says where the marks of the wants of tenants are, which are many and have few marks.
+type tenantMarks struct {
+	first  []int32 // by want: the number of its first mark, from 1 on; 0: it has none
+	count  []int32 // by want: how many
+	places []int32 // by mark: its place in (region, priority) from high to low, from 1 on
+}
+
+// add adds the marks of a tenant's want.
+func (l *look) add(want int, where []string, marks map[indexRange]position) {
+	first := len(l.at)
+	for of, m := range marks {
+		if j := slices.Index(where, of.region); j >= 0 {
+			l.at, l.id = append(l.at, m.runAt), append(l.id, int64(m.id))
+			l.sparse.places = append(l.sparse.places, int32(j*priorities+highest-of.priority+1))
+		}
+	}
+	if n := len(l.at) - first; n > 0 {
+		l.sparse.first[want], l.sparse.count[want] = int32(first+1), int32(n)
+	}
 }
 
 // note takes what a look found: it raises the marks of lanes that came back full, drops those that came back short,

@@ -7,25 +7,19 @@ WITH limits AS MATERIALIZED (
     SELECT CASE WHEN s.rooms <> 'none' THEN s.rooms::bigint[] END AS rooms FROM (
         SELECT coalesce(current_setting('leasehold.tenant_rooms', true), '') AS rooms) AS s
 ), want AS MATERIALIZED (
-    SELECT w.type, w.rollback, CASE WHEN l.name IS NULL THEN w.n ELSE least(w.n, l.rooms, e.rooms[w.place]) END AS n, w.policy, w.place, w.tenant, w.low,
+    SELECT w.type, w.rollback, CASE WHEN l.name IS NULL THEN w.n ELSE least(w.n, l.rooms, e.rooms[w.place]) END AS n, w.policy, w.place, w.tenant, w.low, w.lows,
         now() + w.length * interval '1 microsecond' AS lease_until, nullif(w.deadline, 0) * interval '1 microsecond' AS time_left,
         l.name, l.rooms
     FROM unnest(@types::text[], @rollbacks::boolean[], @limits::integer[], @lengths::bigint[], @policies::bigint[],
-        @deadlines::bigint[], @tenants::text[], @lows::integer[])
-        WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, tenant, low, place)
+        @deadlines::bigint[], @tenants::text[], @low_firsts::integer[], @low_counts::integer[])
+        WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, tenant, low, lows, place)
     JOIN limits AS l ON l.kind = w.type CROSS JOIN each_tenant AS e
     WHERE l.name IS NULL OR l.rooms > 0 AND (e.rooms IS NULL OR e.rooms[w.place] > 0)
 ), common AS MATERIALIZED (
     SELECT w.type, w.rollback, w.policy, w.lease_until, w.time_left, w.name FROM want AS w LIMIT 1
 ), first AS MATERIALIZED (
     SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes, false AS rollback, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
-        SELECT each.id, each.batch_id, each.lock, each.sequence, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
-        CROSS JOIN LATERAL (
-            SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes, r.run_at, p.priority
-            FROM {priorities states='pending','retry_pending' region=g.region of_tenant==w.tenant} CROSS JOIN LATERAL (
-            {claim_range states='pending','retry_pending' region=g.region of_tenant==w.tenant place=((w.low-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
-            ) AS r LIMIT w.n
-        ) AS each ORDER BY each.priority DESC, each.run_at, each.id LIMIT w.n
+        {tenant_due}
     ) AS found WHERE NOT w.rollback
     UNION ALL
     SELECT found.id, NULL, found.lock, found.sequence, found.bytes, true, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
@@ -33,7 +27,7 @@ WITH limits AS MATERIALIZED (
         CROSS JOIN LATERAL (
             SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes, r.run_at, p.priority
             FROM {priorities states='rollback_pending' region=g.region of_tenant==w.tenant} CROSS JOIN LATERAL (
-            {claim_range states='rollback_pending' region=g.region of_tenant==w.tenant place=((w.low-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
+            {claim_range states='rollback_pending' region=g.region of_tenant==w.tenant place=w.low-1+array_position((@low_places::integer[])[w.low:w.low+w.lows-1],(g.place::integer-1)*21+11-p.priority)}
             ) AS r LIMIT w.n
         ) AS each ORDER BY each.priority DESC, each.run_at, each.id LIMIT w.n
     ) AS found WHERE w.rollback
