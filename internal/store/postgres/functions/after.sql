@@ -249,7 +249,7 @@ DECLARE
     again   bigint[]; -- a row that it names is live
     barred  bigint[];
     because bigint[];
-    since   timestamptz; -- none of those because of which rows are barred has ended before
+    ended   timestamptz[]; -- when those because of which rows are barred have finished
     fixed   bigint[];
     states  text[];
     gone    bigint[];
@@ -290,24 +290,26 @@ BEGIN
     ), verdict AS (
         SELECT s.task_id, bool_or(s.live) AS live, max(s.lease_until) AS lease_until,
             min(s.id) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded' AND s.after_if <> 'any') AS bad,
-            min(s.finished_at) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded') AS finished_at
+            (array_agg(s.finished_at ORDER BY s.id) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded' AND s.after_if <> 'any'))[1] AS finished_at
         FROM seen AS s GROUP BY s.task_id
     )
     SELECT array_agg(v.task_id) FILTER (WHERE v.live), array_agg(v.task_id) FILTER (WHERE NOT v.live AND v.bad IS NULL),
         array_agg(v.lease_until) FILTER (WHERE NOT v.live AND v.bad IS NULL),
         array_agg(v.task_id) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL),
         array_agg(v.bad) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL),
-        min(v.finished_at) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL)
-    INTO again, ready, due, barred, because, since FROM verdict AS v;
+        array_agg(v.finished_at) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL)
+    INTO again, ready, due, barred, because, ended FROM verdict AS v;
     UPDATE {schema}.task AS t SET held = NULL, run_at = greatest(t.run_at, clock_timestamp(), r.due)
     FROM unnest(ready, due) AS r (id, due) WHERE t.id = r.id;
     GET DIAGNOSTICS freed = ROW_COUNT;
     IF cardinality(barred) > 0 THEN
         -- Who retries a row revives what was cancelled for it, and locks it in the archive before that: so it comes after this
         -- transaction, or has locked or moved the row by now, and the row that waits is decided about later. One that has gone is not retried.
-        SELECT coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.state), '{}') INTO fixed, states FROM (
+        SELECT coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.state), '{}') INTO fixed, states
+        FROM (SELECT DISTINCT b.id, b.finished_at FROM unnest(because, ended) AS b (id, finished_at)) AS u
+        CROSS JOIN LATERAL (
             SELECT a.id, a.state FROM {schema}.task_archive AS a
-            WHERE a.id = ANY (because) AND a.finished_at >= since AND a.state <> 'succeeded' FOR KEY SHARE SKIP LOCKED) AS l;
+            WHERE a.id = u.id AND a.finished_at = u.finished_at AND a.state <> 'succeeded' LIMIT 1 FOR KEY SHARE SKIP LOCKED) AS l;
         gone := ARRAY(
             SELECT u.id FROM (SELECT DISTINCT b.id FROM unnest(because) AS b (id) WHERE (b.id IN (SELECT unnest(fixed))) IS NOT TRUE) AS u
             WHERE (SELECT a.id FROM {schema}.task_archive AS a WHERE a.id = u.id LIMIT 1) IS NULL
