@@ -31,6 +31,8 @@ type cli struct {
 	Enqueue    enqueueCmd     `cmd:"" help:"Enqueue a task."`
 	Task       taskCmd        `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
 	Agents     agentsCmd      `cmd:"" help:"List agents, and have them drain or claim nothing."`
+	Pause      pauseCmd       `cmd:"" help:"Have all agents claim no tasks of a type, or list the types that are paused."`
+	Resume     resumeCmd      `cmd:"" help:"Have agents claim tasks of a paused type again."`
 	Batch      batchCmd       `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
 	Schedule   scheduleCmd    `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
 	Sequence   sequenceCmd    `cmd:"" help:"List and show sequences of tasks, and skip, retry or cancel what blocks them."`
@@ -46,8 +48,6 @@ type cli struct {
 
 // later are the commands of rooms that are not built yet.
 type later struct {
-	Pause   laterCmd `cmd:"" hidden:"" passthrough:""`
-	Resume  laterCmd `cmd:"" hidden:"" passthrough:""`
 	Orphans laterCmd `cmd:"" hidden:"" passthrough:""`
 	Doctor  laterCmd `cmd:"" hidden:"" passthrough:""`
 }

@@ -36,6 +36,7 @@ type dataStore interface {
 	ops.Store
 	ops.Operator
 	ops.Agents
+	ops.Pauses
 	ops.Declarations
 	ops.Batches
 	batch.Store

@@ -17,12 +17,20 @@ func Enqueue(ctx context.Context, s Store, r store.EnqueueRequest) (id task.ID, 
 	return s.Enqueue(ctx, r)
 }
 
-// Untaken returns why no present agent takes tasks of a type; "" where one does.
+// Untaken returns why no present agent takes tasks of a type now; "" where one does.
 func Untaken(ctx context.Context, s Store, typ string) (string, error) {
+	paused, err := PauseOf(ctx, s, typ)
+	if err != nil {
+		return "", err
+	}
 	takers, err := s.Takers(ctx, typ)
 	switch {
-	case err != nil || takers.OfType > 0:
+	case err != nil:
 		return "", err
+	case paused != nil:
+		return fmt.Sprintf("the type %q is paused %s", typ, PausedSince(paused)), nil
+	case takers.OfType > 0:
+		return "", nil
 	case takers.Agents == 0:
 		return "no agent is running", nil
 	}

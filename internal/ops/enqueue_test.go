@@ -82,8 +82,11 @@ func (s *enqueues) Enqueue(context.Context, store.EnqueueRequest) (task.ID, stor
 type takers struct {
 	Store
 	present store.Takers
+	paused  []store.TypePause
 	err     error
 }
+
+func (s takers) Pauses(context.Context) ([]store.TypePause, error) { return s.paused, s.err }
 
 func (s takers) Takers(context.Context, string) (store.Takers, error) { return s.present, s.err }
 
@@ -95,7 +98,12 @@ func TestUntaken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, reason)
 	}
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	reason, err := Untaken(t.Context(), takers{present: store.Takers{Agents: 1, OfType: 1}, paused: []store.TypePause{
+		{Type: "w", At: at}, {Type: "x", At: at, By: "alice", Reason: "the bank is down"}}}, "x")
+	require.NoError(t, err)
+	require.Equal(t, `the type "x" is paused since 2026-11-20T08:00:00Z by alice (the bank is down)`, reason)
 	away := errors.New("connection refused")
-	_, err := Untaken(t.Context(), takers{err: away}, "x")
+	_, err = Untaken(t.Context(), takers{err: away}, "x")
 	require.ErrorIs(t, err, away)
 }

@@ -22,6 +22,8 @@ type Store interface {
 	Stats(ctx context.Context) (store.Stats, error)
 	// Takers counts the present agents that claim tasks, and those of them that claim tasks of a type.
 	Takers(ctx context.Context, typ string) (store.Takers, error)
+	// Pauses lists the types that are paused, by name, 10,000 at most.
+	Pauses(ctx context.Context) ([]store.TypePause, error)
 	// Ping checks that the store can be reached and that its schema admits the binary (*store.SchemaError otherwise).
 	Ping(ctx context.Context) error
 }

@@ -154,4 +154,5 @@ func (e *Engine) use(g *generation) {
 	}
 	e.current.Store(g)
 	e.o.Metrics.Workers.Set(float64(g.Workers))
+	e.paused.gauge()
 }

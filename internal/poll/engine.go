@@ -101,6 +101,7 @@ type Engine struct {
 	wake   *wake
 	locks  *promoter
 	after  *unblocker
+	paused *pauser
 
 	current atomic.Pointer[generation] // replaced by the loop, between two turns
 	next    atomic.Pointer[generation] // to be the current one; nil: none
@@ -144,6 +145,7 @@ func New(o Options) *Engine {
 	e := &Engine{o: o, log: o.Log, draining: make(chan struct{}), ending: make(chan struct{})}
 	e.policies.known = make(map[task.PolicyHash]*task.Policy)
 	g := newGeneration(o.Declarations, o.Metrics)
+	e.paused = newPauser(e)
 	e.use(g)
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: g.describe(o.Agent), Log: o.Log, Metrics: o.Metrics, Unleased: e.unleased,
@@ -179,7 +181,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	var actors sync.WaitGroup
 	work, stopWork := context.WithCancel(calls)
-	for _, f := range []func(context.Context){e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.wake.listenTo(e)} {
+	for _, f := range []func(context.Context){e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.paused.run, e.wake.listenTo(e)} {
 		actors.Go(func() { f(work) })
 	}
 	e.work(ctx, calls)
@@ -235,6 +237,9 @@ func (e *Engine) open(ctx context.Context) error {
 		if err := e.keeper.Join(ctx); err != nil {
 			return err
 		}
+	}
+	if err := e.paused.look(ctx); err != nil { // before the first claim
+		return fmt.Errorf("read which types are paused: %w", err)
 	}
 	if e.o.Secret == nil {
 		return nil

@@ -207,8 +207,11 @@ func (e *Engine) returnQueued() {
 	}
 }
 
-// room returns how many more attempts of a lane's phase the breakers of its target and of its check let start.
+// room returns how many more attempts of a lane's phase the breakers of its target and of its check let start: none, where it is paused.
 func (e *Engine) room(l *lane, phase task.Phase) int {
+	if e.paused.has(l.typ) {
+		return 0 // the loop is woken when the type is resumed
+	}
 	n, wait := e.o.Gate.Room(l.typ.Name, phase)
 	if phase == task.Run && l.typ.Check != nil {
 		if m, longer := e.o.Gate.Room(l.typ.Name, task.Check); m >= 0 && (n < 0 || m <= n) {

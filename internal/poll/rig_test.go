@@ -162,6 +162,10 @@ func (w *wire) Promote(ctx context.Context, most int) (store.Promoted, error) {
 	return cut(ctx, w, "promote", func() (store.Promoted, error) { return w.Store.Promote(ctx, most) })
 }
 
+func (w *wire) Pauses(ctx context.Context) ([]store.TypePause, error) {
+	return cut(ctx, w, "pauses", func() ([]store.TypePause, error) { return w.Store.Pauses(ctx) })
+}
+
 func (w *wire) Listen(ctx context.Context, wake func(store.News)) error {
 	if w.deaf {
 		<-ctx.Done()

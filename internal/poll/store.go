@@ -38,6 +38,8 @@ type Store interface {
 	Sweep(ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View) ([]store.Reaped, error)
 	// Holders returns what the session sees of the sessions that hold rows. It only reads.
 	Holders(ctx context.Context, s task.Session) (store.Holders, error)
+	// Pauses lists the types that are paused: no rows of these are to be claimed.
+	Pauses(ctx context.Context) ([]store.TypePause, error)
 	// Policies reads stored policies; an unknown hash is missing from the result.
 	Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error)
 	// Idle sets whether the session wants to be notified of inserts. Producers pay for notifications only while at least one

@@ -75,6 +75,9 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 			if n&store.AfterNews != 0 {
 				e.after.call()
 			}
+			if n&store.PauseNews != 0 {
+				e.paused.call()
+			}
 		}
 		for ctx.Err() == nil {
 			if err := e.o.Store.Listen(ctx, onNews); err != nil && ctx.Err() == nil {

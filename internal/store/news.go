@@ -8,4 +8,5 @@ const (
 	Due        News = 1 << iota // there may be something new to claim
 	CancelNews                  // a cancellation of a row that a session holds may have been requested
 	AfterNews                   // a row that waits for others may have come
+	PauseNews                   // a type may have been paused or resumed
 )

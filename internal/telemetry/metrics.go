@@ -23,6 +23,7 @@ type Metrics struct {
 	LeasesLost       prometheus.Counter
 	Sweeps           prometheus.Counter // reaped rows
 	BreakerOpen      *prometheus.GaugeVec
+	TypePaused       *prometheus.GaugeVec
 	StoreErrors      *prometheus.CounterVec
 	StoreDuration    *prometheus.HistogramVec
 
@@ -65,6 +66,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		LeasesLost:       counter("leasehold_leases_lost_total", "Number of leases that were lost while their attempt ran."),
 		Sweeps:           counter("leasehold_sweeps_total", "Number of rows reaped because their lease had expired or their session had ended."),
 		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the breaker is open because the target is out of reach, else 0.", "type", "phase"),
+		TypePaused:       gauges("leasehold_type_paused", "1 while an operator has paused the type, else 0.", "type"),
 		StoreErrors:      counters("leasehold_store_errors_total", "Number of store calls that failed.", "op"),
 		StoreDuration:    histograms("leasehold_store_duration_seconds", "Duration of store calls, in seconds.", quick, "op"),
 		Outage:           &Outage{},

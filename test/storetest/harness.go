@@ -29,6 +29,7 @@ type Harness interface {
 	ops.Store
 	ops.Operator
 	ops.Agents
+	ops.Pauses
 	ops.Declarations
 	ops.Batches
 	ops.Schedules
@@ -140,6 +141,7 @@ func Checks() []Check {
 		{"follow", followChecks()},
 		{"look", lookChecks()},
 		{"agents", agentChecks()},
+		{"paused types", pauseChecks()},
 		{"declared", declaredChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},

@@ -50,5 +50,6 @@ type Audited struct {
 	// Schedule is its name where the row is about one.
 	Schedule string
 	Chunks   string // likewise, of a chunk plan
+	Type     string // likewise, of a type
 	Answer   string
 }

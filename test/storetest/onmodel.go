@@ -107,7 +107,9 @@ func (h *OnModel) ComparesJSON() bool { return !h.NumbersOnly }
 func (h *OnModel) Audit(testing.TB) []Audited {
 	var out []Audited
 	for _, a := range h.Noted() {
-		out = append(out, Audited{Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Schedule: a.Schedule, Chunks: a.Chunks, Answer: a.Answer})
+		out = append(out, Audited{
+			Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Schedule: a.Schedule, Chunks: a.Chunks, Type: a.Type, Answer: a.Answer,
+		})
 	}
 	return out
 }

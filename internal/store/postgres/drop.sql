@@ -16,7 +16,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.promote_turns, {schema}.sequence_blocked, {schema}.sequence_cancel, {schema}.sequence_retry,
     {schema}.sequence_skip, {schema}.take_turns, {schema}.wanted_sequences,
     {schema}.kept_places, {schema}.limit_unnamed, {schema}.tenant_rooms, {schema}.spend_tenant_tokens, {schema}.returned_tokens,
-    {schema}.merge_marks, {schema}.order_agent, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.promote_locks, {schema}.raise_conflict,
+    {schema}.merge_marks, {schema}.order_agent, {schema}.pause, {schema}.resume, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.promote_locks, {schema}.raise_conflict,
     {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
     {schema}.renew_lease, {schema}.replace_live, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
     {schema}.refill_tokens,
@@ -36,5 +36,5 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.tenant_bucket, {schema}.limit_token,
     {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note,
     {schema}.sequence_holder, {schema}.sequence_note, {schema}.sequence_failure, {schema}.sequence_rule, {schema}.sequence_declaration,
-    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note, {schema}.revived_note, {schema}.declaration, {schema}.declarer;
+    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note, {schema}.revived_note, {schema}.declaration, {schema}.declarer, {schema}.type_pause;
 DROP FUNCTION {schema}.sequence_left;

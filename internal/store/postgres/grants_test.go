@@ -153,6 +153,10 @@ func TestAnApplicationsRights(t *testing.T) {
 		`INSERT INTO SCHEMA.schedule (name, task, every, source) VALUES ('b', 'report', '1h', 'hcl')`,
 		`INSERT INTO SCHEMA.schedule (name, task, every, last_task) VALUES ('b', 'report', '1h', 1)`,
 		`DELETE FROM SCHEMA.schedule`,
+		`SELECT SCHEMA.pause('a')`,
+		`SELECT SCHEMA.resume('a')`,
+		`SELECT * FROM SCHEMA.type_pause`,
+		`INSERT INTO SCHEMA.type_pause (type) VALUES ('a')`,
 		`SELECT SCHEMA.pause_schedule('acme')`,
 		`SELECT SCHEMA.resume_schedule('acme')`,
 		`SELECT SCHEMA.lock_schedule('acme')`,
@@ -228,6 +232,11 @@ func TestAnOperatorsRights(t *testing.T) {
 	require.Equal(t, "pending", call(`SELECT SCHEMA.retry_batch($1)`, int64(id)))
 	require.Equal(t, "cancelling", call(`SELECT SCHEMA.cancel_batch($1)`, int64(id)))
 	require.Equal(t, "rolling_back", call(`SELECT SCHEMA.rollback_batch($1)`, int64(id)))
+	for text, answer := range map[string]string{`SELECT SCHEMA.pause('a')`: "paused", `SELECT SCHEMA.resume('b')`: "unchanged"} {
+		var got string
+		require.NoError(t, operator.QueryRow(t.Context(), h.q(text)).Scan(&got), text)
+		require.Equal(t, answer, got)
+	}
 	var role string
 	require.NoError(t, operator.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
 	for _, a := range h.Audit(t) {

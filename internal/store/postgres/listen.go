@@ -21,6 +21,7 @@ const (
 	echoPrefix = "echo "
 	asked      = "asked" // inserts send no payload
 	waiting    = "after" // a row came that waits for others
+	paused     = "pause" // a type was paused or resumed
 
 	probeEvery  = 30 * time.Second // how long a silent connection is trusted
 	againFirst  = 200 * time.Millisecond
@@ -100,7 +101,7 @@ func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool)
 		*echoed = true
 	}
 	s.report(nil)
-	wake(store.Due | store.CancelNews | store.AfterNews) // for what came while no connection listened
+	wake(store.Due | store.CancelNews | store.AfterNews | store.PauseNews) // for what came while no connection listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)
 		switch {
@@ -125,6 +126,8 @@ func notify(wake func(store.News), payload string) {
 		wake(store.CancelNews)
 	case payload == waiting:
 		wake(store.AfterNews)
+	case payload == paused:
+		wake(store.PauseNews)
 	case !strings.HasPrefix(payload, echoPrefix):
 		wake(store.Due)
 	}

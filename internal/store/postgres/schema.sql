@@ -498,6 +498,7 @@ CREATE TABLE {schema}.audit (
     schedule text,               -- its name: such a row stays
     chunks   text,               -- the name of a plan: likewise
     agent    bigint,             -- a session: likewise
+    type     text,               -- a type of tasks: likewise
     answer   text NOT NULL
 );
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
@@ -877,6 +878,14 @@ CREATE TABLE {schema}.policy (
     hash bigint PRIMARY KEY,
     type text NOT NULL,
     body jsonb NOT NULL
+);
+
+-- Types that operators have paused: agents claim no rows of these. Each agent reads it more often than once a second.
+CREATE TABLE {schema}.type_pause (
+    type      text PRIMARY KEY,
+    paused_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    paused_by text,
+    reason    text
 );
 
 -- Settings of the whole store.

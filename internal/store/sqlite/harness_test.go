@@ -209,6 +209,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"batch":         {"created_at", "ended_at"},
 		"operation":     {"requested_at", "after_at", "ended_at"},
 		"audit":         {"at"},
+		"type_pause":    {"paused_at"},
 		"lease":         {"acquired_at", "expires_at", "expiry_seen_at"},
 		"schedule":      {"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at"},
 		"declaration":   {"first_at", "last_at"},

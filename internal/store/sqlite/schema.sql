@@ -455,8 +455,17 @@ CREATE TABLE audit (
     schedule TEXT,
     chunks   TEXT,
     agent    INTEGER,
+    type     TEXT,
     answer   TEXT NOT NULL
 ) STRICT;
+
+-- Types that operators have paused: agents claim no rows of these. Each agent reads it more often than once a second.
+CREATE TABLE type_pause (
+    type      TEXT PRIMARY KEY CONSTRAINT "type must have 1 to 255 bytes" CHECK (length(CAST(type AS BLOB)) BETWEEN 1 AND 255),
+    paused_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    paused_by TEXT,
+    reason    TEXT
+) STRICT, WITHOUT ROWID;
 
 -- Sessions: one row for each start of an agent.
 CREATE TABLE agent (

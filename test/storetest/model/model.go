@@ -42,7 +42,8 @@ type Store struct {
 	kept              map[task.ID]int // rows that transactions of applications keep where they are, and how many do
 	listeners         map[*func(store.News)]struct{}
 	batches           map[task.BatchID]*Batch
-	operations        []*Operation // oldest first; those that are over stay
+	operations        []*Operation      // oldest first; those that are over stay
+	pauses            []store.TypePause // by type
 	audit             []Audit
 	named             map[string]*NamedLease
 	schedules         map[string]*Schedule

@@ -24,6 +24,7 @@ type Audit struct {
 	Batch     task.BatchID
 	Schedule  string
 	Chunks    string
+	Type      string
 	Answer    string
 }
 

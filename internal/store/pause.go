@@ -1,0 +1,11 @@
+package store
+
+import "time"
+
+// TypePause is a type that an operator has paused: agents claim no rows of it until it is resumed. Times are the store's clock.
+type TypePause struct {
+	Type   string    `json:"type"`
+	At     time.Time `json:"paused_at"`
+	By     string    `json:"by,omitempty"`     // who has paused it, where that is known
+	Reason string    `json:"reason,omitempty"` // what people are told
+}
