@@ -13,14 +13,20 @@ import (
 	sizes "github.com/leasehold/leasehold/test/harness"
 )
 
-// fillDays makes partitions for %[1]d days back, and puts rows into all of them, of which one in ten has failed.
+// fillDays makes partitions for %[1]d days back, and puts rows into all of them, of which one in ten has failed. Autovacuum leaves all
+// tables alone: what it analyzes has functions plan anew, and planners read thousands of pages of the catalog.
 const fillDays = `
-DO $do$ BEGIN
+DO $do$ DECLARE name text; BEGIN
     FOR n IN 0..%[1]d LOOP
         EXECUTE format('CREATE TABLE IF NOT EXISTS SCHEMA.task_archive_%%s PARTITION OF SCHEMA.task_archive FOR VALUES FROM (%%L) TO (%%L)',
             to_char((now() AT TIME ZONE 'UTC')::date - n, 'YYYYMMDD'),
             ((now() AT TIME ZONE 'UTC')::date - n)::timestamp AT TIME ZONE 'UTC',
             ((now() AT TIME ZONE 'UTC')::date - n + 1)::timestamp AT TIME ZONE 'UTC');
+    END LOOP;
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'SCHEMA' AND tablename ~ '^(task|dependen|follow|.*_note)' LOOP
+        IF name <> 'task_archive' THEN
+            EXECUTE format('ALTER TABLE SCHEMA.%%I SET (autovacuum_enabled = off)', name);
+        END IF;
     END LOOP;
 END $do$;
 INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
@@ -73,8 +79,8 @@ func TestStepsOfWaitingRowsReadLittle(t *testing.T) {
 		state    string
 		most     int // pages
 	}{
-		{"lately", 0, 1, "succeeded", 60}, {"lately, failed", 0, 1, "failed", 100},
-		{"long ago", 5, days, "succeeded", 40 + 4*days}, {"long ago, failed", 5, days, "failed", 80 + 5*days},
+		{"lately", 0, 1, "succeeded", 60}, {"lately, failed", 0, 1, "failed", 90},
+		{"long ago", 5, days, "succeeded", 40 + 3*days/2}, {"long ago, failed", 5, days, "failed", 70 + 2*days},
 	} {
 		h.exec(t, fmt.Sprintf(waitForDays, c.from, c.to, c.state, 3000000+1000*i))
 		rows := int(h.number(t, `SELECT count(*) FROM SCHEMA.dependent`))

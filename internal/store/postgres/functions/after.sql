@@ -249,7 +249,7 @@ DECLARE
     again   bigint[]; -- a row that it names is live
     barred  bigint[];
     because bigint[];
-    ended   timestamptz[]; -- when those because of which rows are barred have finished
+    ended   timestamptz[]; -- when those because of which rows are barred have finished; NULL for one that has gone
     fixed   bigint[];
     states  text[];
     gone    bigint[];
@@ -271,34 +271,36 @@ BEGIN
     END IF;
     locked := ARRAY(SELECT t.id FROM {schema}.task AS t WHERE t.id = ANY (mine) AND t.held = 'after' ORDER BY t.id
         FOR NO KEY UPDATE SKIP LOCKED);
-    WITH named AS (
+    -- Each row that is named is looked up once, in tables of other days only where it is in none of these.
+    WITH named AS MATERIALIZED (
         SELECT t.id AS task_id, coalesce(t.after_if, 'succeeded') AS after_if, u.id FROM {schema}.task AS t
         CROSS JOIN LATERAL unnest(t.after) AS u (id) WHERE t.id = ANY (locked)
     ), known AS MATERIALIZED (
-        SELECT n.task_id, n.after_if, n.id, a.state, a.lease_until, a.finished_at,
+        SELECT n.id, a.state, a.lease_until, a.finished_at,
             (SELECT t.id FROM {schema}.task AS t WHERE t.id = n.id LIMIT 1) IS NOT NULL
             OR (SELECT f.id FROM {schema}.follow AS f WHERE f.id = n.id LIMIT 1) IS NOT NULL AS live
-        FROM named AS n
+        FROM (SELECT DISTINCT m.id FROM named AS m) AS n
         LEFT JOIN LATERAL (SELECT r.state, r.lease_until, r.finished_at FROM {schema}.task_archive AS r
             WHERE r.id = n.id AND r.finished_at >= recent LIMIT 1) AS a ON true
-    ), seen AS (
-        SELECT k.task_id, k.after_if, k.id, k.live, coalesce(k.state, o.state) AS state, coalesce(k.lease_until, o.lease_until) AS lease_until,
+    ), seen AS MATERIALIZED (
+        SELECT k.id, k.live, coalesce(k.state, o.state) AS state, coalesce(k.lease_until, o.lease_until) AS lease_until,
             coalesce(k.finished_at, o.finished_at) AS finished_at
         FROM known AS k
         LEFT JOIN LATERAL (SELECT r.state, r.lease_until, r.finished_at FROM {schema}.task_archive AS r
             WHERE NOT k.live AND k.state IS NULL AND r.id = k.id AND r.finished_at < recent LIMIT 1) AS o ON true
     ), verdict AS (
-        SELECT s.task_id, bool_or(s.live) AS live, max(s.lease_until) AS lease_until,
-            min(s.id) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded' AND s.after_if <> 'any') AS bad,
-            (array_agg(s.finished_at ORDER BY s.id) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded' AND s.after_if <> 'any'))[1] AS finished_at
-        FROM seen AS s GROUP BY s.task_id
+        SELECT n.task_id, bool_or(s.live) AS live, max(s.lease_until) AS lease_until,
+            min(s.id) FILTER (WHERE s.state IS DISTINCT FROM 'succeeded' AND n.after_if <> 'any') AS bad
+        FROM named AS n JOIN seen AS s ON s.id = n.id GROUP BY n.task_id
     )
     SELECT array_agg(v.task_id) FILTER (WHERE v.live), array_agg(v.task_id) FILTER (WHERE NOT v.live AND v.bad IS NULL),
         array_agg(v.lease_until) FILTER (WHERE NOT v.live AND v.bad IS NULL),
         array_agg(v.task_id) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL),
         array_agg(v.bad) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL),
         array_agg(v.finished_at) FILTER (WHERE NOT v.live AND v.bad IS NOT NULL)
-    INTO again, ready, due, barred, because, ended FROM verdict AS v;
+    INTO again, ready, due, barred, because, ended FROM (
+        SELECT d.task_id, d.live, d.lease_until, d.bad, s.finished_at FROM verdict AS d LEFT JOIN seen AS s ON s.id = d.bad
+        ORDER BY d.task_id) AS v;
     UPDATE {schema}.task AS t SET held = NULL, run_at = greatest(t.run_at, clock_timestamp(), r.due)
     FROM unnest(ready, due) AS r (id, due) WHERE t.id = r.id;
     GET DIAGNOSTICS freed = ROW_COUNT;
