@@ -47,6 +47,7 @@ const (
 	kindFreight = "freight" // the same that complete their tasks themselves, and roll them back
 	kindCapped  = "capped"  // webhooks of which no more than capped run at once, on all agents
 	kindShared  = "shared"  // the same, of each of its tenants
+	kindChained = "chained" // webhooks with sequences that a failure blocks
 	kindPress   = "press"   // workers that complete their tasks themselves, and roll them back
 )
 
@@ -75,11 +76,12 @@ func Kinds() map[string]history.Kind {
 	for _, name := range []string{
 		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
 		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow, kindCapped, kindShared,
+		kindChained,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
 			Backoff: backoff * 5 / 4, Deferrals: deferrals, Finish: name == kindFinish, Chunk: name == kindMark,
-			Follow: name == kindFollow,
+			Follow: name == kindFollow, Blocks: name == kindChained,
 			Worker: slices.Contains(WithWorkers(), name), Many: slices.Contains(InBundles(), name),
 		}
 		k.Child = k.Worker || name == "child" || name == kindMount || name == kindBuild
@@ -148,7 +150,9 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 	if k.Check > 0 {
 		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(alone(k), who, false))
 	}
-	if slices.Contains(sequencedKinds(), k.Name) {
+	if k.Blocks {
+		text += "  sequence {\n    on_failure = \"block\"\n  }\n"
+	} else if slices.Contains(sequencedKinds(), k.Name) {
 		text += "  sequence {\n    on_failure = \"continue\"\n  }\n"
 	}
 	if k.Rollback != nil {

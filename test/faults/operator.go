@@ -25,6 +25,10 @@ func (w *world) operate(ctx context.Context, who int) {
 		if ctx.Err() != nil {
 			return
 		}
+		if !w.o.SQLite && r.IntN(5) == 0 {
+			w.operateSequence(ctx, r)
+			continue
+		}
 		verb := []string{"cancel", "retry", "retry", "rollback", "rollback"}[r.IntN(5)]
 		batch, skip := r.IntN(2) == 0, r.IntN([]int{recent, older}[r.IntN(2)])
 		o, found := w.chooseAny(verb, batch, skip)

@@ -55,6 +55,9 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 			"plain", "held", "held", "completed", "completed", "accepted", "streamed", "ordered", "child", "child", "steady", "patient",
 			kindServe, kindServe, kindServe, kindBundle, kindBundle,
 		}, w.rolledBack()...)
+		if !w.o.SQLite { // operators resolve what blocks a sequence with functions of PostgreSQL's
+			kinds = append(kinds, kindChained, kindChained)
+		}
 	}
 	kind := kinds[r.IntN(len(kinds))]
 	size := 1 + r.IntN(3)
@@ -74,6 +77,9 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	commit := w.insert(ctx, rows, fate < 2, fate == 2)
 	for i := range rows {
 		rows[i].Commit = commit
+		if commit == history.Committed {
+			rows[i].CommittedAt = history.Now()
+		}
 		if cancels && commit == history.Committed {
 			w.cancel(ctx, &rows[i].Enqueued)
 		}
@@ -124,6 +130,9 @@ func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row 
 			made.Expects.States = append(made.Expects.States, "succeeded")
 		}
 	}
+	if k.Blocks {
+		made.Expects.States = nil // it may be cancelled with its sequence
+	}
 	if kind == "ordered" {
 		made.Priority, made.RunAt = r.IntN(5)-2, -time.Duration(r.IntN(3))*time.Second
 	}
@@ -153,8 +162,13 @@ func tenantOf(kind, key string) string {
 	return []string{"", "x", "x", "y", "y", "z", "z"}[h.Sum32()%7]
 }
 
-// sequenceOf gives a quarter of the rows of some kinds one of six sequences.
+// sequenceOf gives a quarter of the rows of some kinds one of six sequences, and all of another one of four.
 func sequenceOf(kind, key string) string {
+	if kind == kindChained {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(key + "'s")) // it never fails
+		return fmt.Sprint("c", h.Sum32()%4)
+	}
 	if !slices.Contains(sequencedKinds(), kind) {
 		return ""
 	}
@@ -246,6 +260,8 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 		end = []script.Deed{script.OK}
 	case "ordered":
 		return []script.Deed{script.OK}
+	case kindChained: // others wait for each of its attempts
+		return fails(r, []script.Deed{script.Fail, script.Later, script.Cut}, []script.Deed{script.OK, script.OK, script.OK, script.Reject})
 	case "steady":
 		bad, end = []script.Deed{script.Fail, script.Pause}, []script.Deed{script.Pause, script.Work}
 	case "patient":

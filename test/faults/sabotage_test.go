@@ -72,6 +72,15 @@ CREATE OR REPLACE FUNCTION leasehold.take_locks(ids bigint[], names text[], batc
 		}, []check.Name{check.OneOfASequenceAtATime, check.SequenceInTurn}, `
 CREATE OR REPLACE FUNCTION leasehold.take_turns(ids bigint[]) RETURNS bigint[]
     LANGUAGE sql AS 'SELECT ids'`},
+		{"order of sequences", faults.Options{ // the last row comes next
+			Rate: 4, Kinds: []string{"chained"}, Lasts: 12 * time.Second, Operators: 2,
+		}, []check.Name{check.SequenceInOrder}, `
+DO $$ BEGIN EXECUTE replace(pg_get_functiondef('leasehold.choose_heads'::regproc),
+    'ORDER BY r.type, r.sequence, r.id LIMIT 1', 'ORDER BY r.type DESC, r.sequence DESC, r.id DESC LIMIT 1'); END $$`},
+		{"failures block", faults.Options{ // nothing does
+			Rate: 4, Kinds: []string{"chained"}, Lasts: 12 * time.Second, Operators: 2,
+		}, []check.Name{check.FailureBlocks}, `
+DO $$ BEGIN EXECUTE replace(pg_get_functiondef('leasehold.choose_heads'::regproc), 'coalesce(e.id < (', 'coalesce(true OR e.id < ('); END $$`},
 		{"waits", faults.Options{ // each row starts, whatever it names
 			Rate: 8, Kinds: both, Lasts: 12 * time.Second,
 		}, []check.Name{check.StartsAfterAll}, `

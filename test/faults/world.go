@@ -282,6 +282,9 @@ func (w *world) settleDown(t testing.TB) {
 			}
 		}
 		cancel()
+		if err == nil && left > 0 && !w.o.SQLite {
+			w.resolveAll(t.Context())
+		}
 		if err == nil && left == 0 {
 			t.Logf("all is done %s after the last fault", time.Since(start).Round(time.Millisecond))
 			tick.Stop()

@@ -145,6 +145,7 @@ func ended(c *history.Counts, request string, byFailure bool) string {
 // What operators ask for.
 const (
 	verbCancel   = "cancel"
+	verbSkip     = "skip"
 	verbRetry    = "retry"
 	verbRollback = "rollback"
 )

@@ -69,10 +69,17 @@ func (x *index) revived(s *record, cancelled, before time.Duration) bool {
 	return slices.ContainsFunc(s.ops, again) || slices.ContainsFunc(x.batches.ops[s.batch()], again)
 }
 
+// cancelledOfSequence reports whether the cancellation of the rows of its sequence was requested.
+func (x *index) cancelledOfSequence(s *record) bool {
+	return s.enqueued.Sequence != "" && slices.ContainsFunc(x.h.Ops, func(o history.Op) bool {
+		return o.Verb == verbCancel && o.Sequence == s.enqueued.Sequence && o.Kind == s.enqueued.Kind
+	})
+}
+
 // inspectCancelled looks for a cancellation that was never requested.
 func (x *index) inspectCancelled(s *record, f *found) {
 	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelRequested || s.enqueued.Expects.CancelAt != 0 ||
-		s.becauseOf() != 0 || x.requested(s, verbCancel, forever) || x.requested(s, verbRollback, forever) || x.batches.stopped[s.batch()] {
+		s.becauseOf() != 0 || x.requested(s, verbCancel, forever) || x.requested(s, verbRollback, forever) || x.batches.stopped[s.batch()] || x.cancelledOfSequence(s) {
 		return
 	}
 	for _, a := range s.attempts {

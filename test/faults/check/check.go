@@ -64,7 +64,7 @@ func invariants() []invariant {
 		{[]Name{LimitHolds}, limitHolds},
 		{[]Name{TenantLimitHolds}, tenantLimitHolds},
 		{[]Name{OneOfALockAtATime}, oneOfALockAtATime},
-		{[]Name{OneOfASequenceAtATime, SequenceInTurn}, sequencesInTurn},
+		{[]Name{OneOfASequenceAtATime, SequenceInTurn, SequenceInOrder, FailureBlocks}, sequencesInTurn},
 		{[]Name{StartsAfterAll, CancelledForOne}, waitsForAll},
 		{[]Name{FencesRise}, fencesRise},
 		{[]Name{NoStaleSettlement}, noStaleSettlement},

@@ -19,6 +19,7 @@ const (
 	web      = "web"      // a webhook with a heartbeat
 	proc     = "proc"     // a command with a heartbeat
 	plain    = "plain"    // a webhook without
+	chain    = "chain"    // the same, and a failure blocks its sequence
 	queue    = "queue"    // a command, one at a time
 	book     = "book"     // a webhook whose effect is held, and rolled back so
 	paid     = "paid"     // a webhook whose effect completes its task, and its rollback the rollback's end; a check is asked first
@@ -40,6 +41,7 @@ func newMaker() *maker {
 		{Name: web, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4)},
 		{Name: proc, Child: true, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4)},
 		{Name: plain, Stop: s(3), Timeout: s(10)},
+		{Name: chain, Stop: s(3), Timeout: s(10), Blocks: true},
 		{Name: queue, Child: true, Stop: s(3), Timeout: s(10), Ordered: true},
 		{Name: book, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4), Guard: history.Held},
 		{Name: paid, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4), Guard: history.Completed, Check: s(1)},
@@ -178,7 +180,7 @@ func perform(t *testing.T, scenes []scene) {
 
 func TestNames(t *testing.T) {
 	names := check.Names()
-	require.Len(t, names, 46)
+	require.Len(t, names, 48)
 	slices.Sort(names)
-	require.Len(t, slices.Compact(names), 46)
+	require.Len(t, slices.Compact(names), 48)
 }

@@ -3,6 +3,8 @@ package check
 import (
 	"cmp"
 	"slices"
+
+	"github.com/leasehold/leasehold/test/faults/history"
 )
 
 // OneOfASequenceAtATime says: no two attempts of rows of a type with the same sequence are at work at once, as OneOfALockAtATime does.
@@ -22,6 +24,7 @@ func sequencesInTurn(x *index, f *found) {
 	type sequence struct{ kind, name string }
 	all := map[sequence][]*attempt{}
 	again := map[int64]bool{}
+	rows := map[int64]*record{}
 	for _, s := range x.records {
 		if s.enqueued == nil || s.enqueued.Sequence == "" {
 			continue
@@ -32,12 +35,14 @@ func sequencesInTurn(x *index, f *found) {
 				all[of] = append(all[of], a)
 			}
 		}
-		again[s.enqueued.ID] = len(s.ops) > 0
+		again[s.id] = slices.ContainsFunc(s.ops, func(o *history.Op) bool { return o.Verb != verbSkip })
+		rows[s.id] = s
 	}
 	for of, attempts := range all {
 		x.oneAtATime(OneOfASequenceAtATime, "sequence "+of.name+" of "+of.kind, attempts, f)
 		attempts = slices.DeleteFunc(attempts, func(a *attempt) bool { return again[a.id] })
 		slices.SortStableFunc(attempts, func(a, b *attempt) int { return cmp.Compare(a.start.At, b.start.At) })
+		x.inspectTurns(of.kind, of.name, turnsOf(attempts, rows), f)
 		had := map[int64]bool{} // rows that others have followed
 		for i, a := range attempts {
 			if had[a.id] {

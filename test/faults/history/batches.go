@@ -22,9 +22,11 @@ type Move struct {
 type Op struct {
 	Requested time.Duration
 	At        time.Duration // when the answer came; 0: none did
-	Verb      string        // cancel, retry, rollback; of a batch seal, too
-	ID        int64         // of the row; 0: it is of a batch
+	Verb      string        // cancel, retry, rollback; of a batch seal, and of a sequence skip, too
+	ID        int64         // of the row; 0: it is of a batch, or of all rows of a sequence
 	Batch     int64
+	Kind      string // with Sequence
+	Sequence  string // "": it is of none
 	Answer    string
 	Error     string
 }

@@ -88,7 +88,9 @@ type Enqueued struct {
 	After    []int64 `json:"after,omitempty"`     // rows that it waits for
 	AfterAny bool    `json:"after_any,omitempty"` // it runs however they end
 	At       time.Duration
-	Expects  Expects `json:"expects"`
+	// CommittedAt is when the reply to its COMMIT came; 0: none did, or when was not recorded.
+	CommittedAt time.Duration `json:"committed_at,omitempty"`
+	Expects     Expects       `json:"expects"`
 
 	Priority int           `json:"priority,omitempty"`
 	RunAt    time.Duration `json:"run_at,omitempty"` // how long after the beginning of its transaction it is due
@@ -202,6 +204,7 @@ type Kind struct {
 	Ordered   bool   // one at a time on each agent, claimed in order
 	Chunk     bool   // its rows are chunks of a plan, which Leasehold inserts
 	Follow    bool   // several of its rows have one key, one after another
+	Blocks    bool   // a failure blocks its sequence, until an operator resolves it
 	Finish    bool   // its rows are finish tasks, which Leasehold inserts
 	Guard     string // how its effects are made: Held, Completed; "": they are not guarded
 
