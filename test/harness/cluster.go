@@ -50,9 +50,10 @@ func newCluster(t testing.TB, with ...string) *Cluster {
 exec sleep infinity`
 	argv := append(with, "sh", "-c", say)
 	cmd := exec.Command(filepath.Join(Root(), "test", "with-postgres"), argv...) //nolint:noctx // StartProcess ends it
-	// It is there to be crashed, so it keeps what it has committed, whatever the settings of the tests' own server.
+	// It is there to be crashed, so it keeps what it has committed, whatever the settings of the tests' own server. It compiles no
+	// statements: that takes most of the time where tables have a few rows.
 	cmd.Env = append(without(os.Environ(), "LEASEHOLD_TEST_POSTGRES=", "LEASEHOLD_POSTGRES_CONF=", poolerVariable+"="),
-		"LEASEHOLD_TEST_POSTGRES=")
+		"LEASEHOLD_TEST_POSTGRES=", "LEASEHOLD_POSTGRES_CONF=jit = off")
 	c := &Cluster{process: StartProcess(t, "cluster", cmd, " ready")}
 	t.Cleanup(func() { // before the process is killed, which would leave the server behind
 		c.process.Signal(t, syscall.SIGTERM)

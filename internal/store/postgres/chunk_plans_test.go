@@ -29,8 +29,9 @@ func TestPlanningReadsFromTheLowWaterMark(t *testing.T) {
 			h.exec(t, `ANALYZE SCHEMA.chunk_plan; ANALYZE SCHEMA.chunk_range`)
 		}
 		for how, set := range settings {
+			conn := planner(t, set)
 			for name, left := range map[string]bool{"look_plan": true, "chunk_obstacles": true, "finished_chunks": true, "move_plan": false} {
-				plan := explain(t, set, statements[name])
+				plan := explain(t, conn, statements[name])
 				require.Regexp(t, `chunk_range_open\b[^\n]*\n\s+Index Cond: [^\n]*ROW\((\w+\.)?pass, (\w+\.)?step\) >= ROW\(`, plan,
 					"%s, %s, analysed %v", name, how, analysed)
 				require.NotContains(t, plan, "Seq Scan on chunk_range", "%s, %s, analysed %v", name, how, analysed)
