@@ -67,6 +67,7 @@ func (s *Store) decide(r *Row, now time.Time, u *store.Unblocked) (ended bool) {
 		if state != task.StateSucceeded && r.AfterIf != store.AfterIfAny {
 			s.callOff(r, "", now, false)
 			r.Error, r.CancelledFor = store.WhyCancelled(id, state), id
+			s.cancelling[id] = true
 			u.Cancelled++
 			return true
 		}

@@ -63,6 +63,7 @@ type Store struct {
 	lockNotes         []lockNote         // oldest first
 	turns             turns
 	revivedNotes      []revivedNote
+	cancelling        map[task.ID]bool // tasks on account of which others have ever been cancelled
 }
 
 // Row is a task as it is stored.
@@ -155,22 +156,23 @@ type Agent struct {
 // New makes an empty store whose clock is the function. It reads the clock once a call.
 func New(clock func() time.Time) *Store {
 	return &Store{
-		clock:     clock,
-		live:      map[task.ID]*Row{},
-		archive:   map[task.ID]*Row{},
-		follow:    map[[2]string]*Row{},
-		attempts:  map[task.ID][]Attempt{},
-		agents:    map[task.Session]*Agent{},
-		policies:  map[task.PolicyHash]store.NamedPolicy{},
-		kept:      map[task.ID]int{},
-		listeners: map[*func(store.News)]struct{}{},
-		batches:   map[task.BatchID]*Batch{},
-		named:     map[string]*NamedLease{},
-		schedules: map[string]*Schedule{},
-		plans:     map[string]*ChunkPlan{},
-		chunks:    map[task.ID]*Chunk{},
-		limits:    map[string]store.LimitInForce{},
-		buckets:   map[string]store.Bucket{}, tenantBuckets: map[tenantOf]store.Bucket{},
+		clock:      clock,
+		live:       map[task.ID]*Row{},
+		archive:    map[task.ID]*Row{},
+		cancelling: map[task.ID]bool{},
+		follow:     map[[2]string]*Row{},
+		attempts:   map[task.ID][]Attempt{},
+		agents:     map[task.Session]*Agent{},
+		policies:   map[task.PolicyHash]store.NamedPolicy{},
+		kept:       map[task.ID]int{},
+		listeners:  map[*func(store.News)]struct{}{},
+		batches:    map[task.BatchID]*Batch{},
+		named:      map[string]*NamedLease{},
+		schedules:  map[string]*Schedule{},
+		plans:      map[string]*ChunkPlan{},
+		chunks:     map[task.ID]*Chunk{},
+		limits:     map[string]store.LimitInForce{},
+		buckets:    map[string]store.Bucket{}, tenantBuckets: map[tenantOf]store.Bucket{},
 		holders:     map[string]task.ID{},
 		turns:       newTurns(),
 		tenantTurns: map[lane]turnAt{},

@@ -24,6 +24,9 @@ func (s *Store) noteRevival(r *Row) {
 
 // cancelledFor returns which tasks were cancelled on account of one, sorted.
 func (s *Store) cancelledFor(id task.ID) (ids []task.ID) {
+	if !s.cancelling[id] {
+		return nil // every look at a task asks, and few tasks are such
+	}
 	for of, r := range s.archive {
 		if r.CancelledFor == id {
 			ids = append(ids, of)
