@@ -74,7 +74,7 @@ func (w *world) rolledBack() []string {
 func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
 	for _, name := range []string{
-		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
+		kindNode, "plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
 		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow, kindCapped, kindShared,
 		kindChained,
 	} {

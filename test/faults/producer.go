@@ -266,6 +266,12 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 		bad, end = []script.Deed{script.Fail, script.Pause}, []script.Deed{script.Pause, script.Work}
 	case "patient":
 		bad, end = []script.Deed{script.Fail, script.Late}, []script.Deed{script.OK, script.Work, script.Pause}
+	case kindNode:
+		bad, end = []script.Deed{script.Fail, script.Fail, script.Fail, script.Fail, script.Later, script.Cut}, []script.Deed{script.OK}
+		if r.IntN(16) == 0 {
+			end = []script.Deed{script.Reject}
+		}
+		return fails(r, bad, end)
 	}
 	if r.IntN(12) == 0 {
 		end = []script.Deed{script.Reject, script.Fail}

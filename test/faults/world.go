@@ -42,6 +42,7 @@ type Options struct {
 	Items     int           // how many rows at most are inserted at a time into a table that is cut into chunks; 0: there is none
 	Holders   int           // processes that take named leases
 	Followers int           // how many rows a second are enqueued with a key that is mostly taken
+	Graph     int           // how many rows wait for one another at random, some of which fail
 	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
 
 	SQL      string        // changes Leasehold's functions
@@ -138,6 +139,10 @@ func (w *world) underLoad(t testing.TB, do func()) {
 	w.load.Go(func() { w.disturb(ctx) })
 	w.load.Go(func() { w.insertItems(ctx) })
 	w.load.Go(func() { w.produceFollowers(ctx) })
+	if w.o.Graph > 0 {
+		w.load.Go(func() { w.produceGraph(ctx) })
+		w.load.Go(func() { w.operateGraph(ctx) })
+	}
 	for who := range w.o.Operators {
 		w.load.Go(func() { w.operate(ctx, who) })
 	}

@@ -94,8 +94,23 @@ func (x *index) unfounded(s *record) string {
 
 // revivedWith reports whether a row may have been revived with one for which it waits, directly or not.
 func (x *index) revivedWith(s *record) bool {
-	return s.enqueued != nil && slices.ContainsFunc(s.enqueued.After, func(id int64) bool {
+	if s.enqueued == nil {
+		return false
+	}
+	seen, left := map[int64]bool{}, slices.Clone(s.enqueued.After)
+	for len(left) > 0 {
+		id := left[len(left)-1]
+		left = left[:len(left)-1]
 		before := x.byID[id]
-		return before != nil && x.requested(before, verbRetry, forever)
-	})
+		if before == nil || seen[id] {
+			continue
+		}
+		if seen[id] = true; x.requested(before, verbRetry, forever) {
+			return true
+		}
+		if before.enqueued != nil {
+			left = append(left, before.enqueued.After...)
+		}
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/leasehold/leasehold/test/faults/check"
@@ -30,6 +31,21 @@ func forOne(m *maker, state, reason string, afterAny bool) {
 	})
 }
 
+// revived makes a chain of three whose last one was cancelled for the second, revived, and cancelled once more.
+func revived(m *maker) {
+	m.row(1, plain, "failed", 2, 1)
+	m.settled(1, 1, 1, "failed")
+	m.try(1, a1, 1, 1, 1).end(2, "failed")
+	for id := int64(2); id <= 3; id++ {
+		m.row(id, plain, "cancelled", 3, 0, func(e *history.Enqueued, r *history.Row) {
+			e.After, r.Error, r.Round = []int64{id - 1}, fmt.Sprintf("task %d was cancelled", id-1), 1
+			e.Expects.States = nil
+		})
+	}
+	m.path(3, 0, "pending 0 0", "cancelled 1 0")
+	m.path(3, 1, "pending 2 0", "cancelled 3 0")
+}
+
 func TestWaits(t *testing.T) {
 	perform(t, []scene{
 		{"it starts when the other has succeeded", "", func(m *maker) {
@@ -56,6 +72,8 @@ func TestWaits(t *testing.T) {
 		{"for another", check.CancelledForOne, func(m *maker) { forOne(m, "failed", "task 7 failed", false) }},
 		{"for one that has succeeded", check.CancelledForOne, func(m *maker) { forOne(m, "succeeded", "task 1 failed", false) }},
 		{"and should run in any case", check.CancelledForOne, func(m *maker) { forOne(m, "failed", "task 1 failed", true) }},
+		{"it is revived with one for which it waits through another", "", func(m *maker) { revived(m); m.request(2.5, "retry", 1) }},
+		{"it is revived, and none of those was retried", check.FreshBudget, revived},
 		{"without a reason", check.CancelledStays, func(m *maker) { forOne(m, "failed", "cancelled before it started", false) }},
 	})
 }
