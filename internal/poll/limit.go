@@ -18,6 +18,10 @@ const (
 	heldBusy = time.Millisecond
 	heldFull = 2 * time.Millisecond
 	heldMost = 50 * time.Millisecond
+	// A lane whose places are used again by exchanges asks for more of them less often.
+	heldUsed = 250 * time.Millisecond
+	// yieldEvery is how often a lane leaves one of its places to others if an agent wants one that has none.
+	yieldEvery = 250 * time.Millisecond
 	// What a rate holds is asked for when the next row may start, but no sooner than this: so one claim takes several where the rate is high.
 	heldRate = 10 * time.Millisecond
 )
@@ -29,6 +33,9 @@ type hold struct {
 	byRate  bool          // what ends makes no room
 	tries   int           // how often in a row it was held and got nothing
 	freed   []string      // tenants of which attempts are settled since the last claim
+	wanted  bool          // another agent has no place and wants one
+	yielded time.Duration // local time at which the lane last left a place to others
+	reused  bool          // an exchange got rows for it since it was asked for last
 }
 
 // maxFreed bounds how many tenants are remembered that may have room: a store finds the others without that.
@@ -71,7 +78,7 @@ func (l *lane) note(f limitFound, now time.Duration) {
 		return
 	}
 	if !f.short {
-		l.until, l.tries = 0, 0
+		l.until, l.tries, l.reused = 0, 0, false
 		return
 	}
 	if f.got > 0 {
@@ -81,7 +88,11 @@ func (l *lane) note(f limitFound, now time.Duration) {
 	if f.busy {
 		first = heldBusy
 	}
-	l.until = now + spread(min(first<<min(l.tries, 6), heldMost))
+	most := heldMost
+	if l.reused {
+		most = heldUsed
+	}
+	l.until, l.reused = now+spread(min(first<<min(l.tries, 8), most)), false
 	if f.tenants > 0 {
 		l.until = min(l.until, now+max(f.tenants, heldRate))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -39,6 +38,10 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		e.returnQueued()
 		if in := e.memory.turn(e.o.Clock.Now()); in > 0 {
 			e.wake.by(e.o.Clock.Now() + in)
+		}
+		if e.exchange(calls); e.unread != nil {
+			e.waitToAsk(stopped)
+			continue
 		}
 		asks, pass := e.asks()
 		e.start() //nolint:contextcheck // a share may have grown; attempts outlive the turn
@@ -82,63 +85,33 @@ type reply struct {
 	held bool // limits hold all that was asked for
 }
 
-// claim sends one claim and starts the rows that can start.
-//
-// It notes the time before the request is sent, because each lease counts from there. After an error it is unknown whether
-// the claim committed, so it stays in e.unread and no row of it starts.
+// claim sends one claim and starts the rows that can start. After an error it is unknown whether the claim committed, so it stays in
+// e.unread and no row of it starts.
 func (e *Engine) claim(calls context.Context, asks []ask, pass *store.Pass) (got reply) {
-	e.number = fault.Number(e.number + 1)
-	cut, left, g := false, false, e.declarations()
-	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut, Left: &left, Pass: pass,
-		Limited: make(map[string]store.Room)}
-	requested, extra := 0, e.extra
-	for _, a := range asks {
-		w := a.want
-		w.Window += extra
-		c.Wants = append(c.Wants, w)
-		requested += a.n
-	}
-	sent := e.o.Clock.Now()
+	r := e.newClaim(asks)
+	r.claim.Pass = pass
 	var tasks []task.Task
 	e.claiming.Store(true)
 	defer e.claiming.Store(false)
 	err := e.ask(calls, "claim", func(ctx context.Context) (err error) {
-		tasks, err = e.o.Store.Claim(ctx, c)
+		tasks, err = e.o.Store.Claim(ctx, r.claim)
 		return err
 	})
 	if pass != nil {
 		e.locks.passed(pass.Promoted, err)
 	}
 	if err != nil {
-		e.unread = &unread{c.Number, g, sent, extra}
-		e.size.failed(requested)
+		e.failed(r)
 		return reply{}
 	}
-	e.size.went()
-	if left {
-		e.locks.claimIn()
-	}
-	took := e.o.Clock.Now() - sent
-	e.latency.weight = 0.2
-	e.latency.add(took.Seconds())
-	e.extra = extraWindow(took)
-	e.take(g, c.Number, tasks, sent, extra) //nolint:contextcheck // leases outlive the call that claimed them
-	type from struct {
-		name  string
-		phase task.Phase
-	}
-	counts := make(map[from]int, len(asks))
-	for i := range tasks {
-		counts[from{tasks[i].Type, tasks[i].Phase()}]++
-	}
-	limited, short := limits(asks, c.Limited, tasks)
-	each := make([]int, len(asks))
+	e.read(r, tasks) //nolint:contextcheck // leases outlive the call that claimed them
+	each, rooms := countEach(asks, tasks), r.claim.Limited
+	limited, short := limits(asks, rooms, tasks)
 	for i, a := range asks {
-		each[i] = counts[from{a.source.name, a.source.phase}]
-		e.slots.setExhausted(a.source, !cut && !short[i] && each[i] < a.n)
+		e.slots.setExhausted(a.source, !*r.cut && !short[i] && each[i] < a.n)
 	}
-	got = reply{rows: len(tasks), full: cut || len(tasks) == requested}
-	got.held, got.free = e.slots.noteLimits(asks, each, c.Limited, limited, short, e.o.Clock.Now())
+	got = reply{rows: len(tasks), full: *r.cut || len(tasks) == r.rows}
+	got.held, got.free = e.slots.noteLimits(asks, each, rooms, limited, short, e.o.Clock.Now())
 	return got
 }
 

@@ -109,6 +109,14 @@ func (w *wire) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	return cut(ctx, w, "claim", func() ([]task.Task, error) { return w.Store.Claim(ctx, c) })
 }
 
+func (w *wire) Exchange(ctx context.Context, c store.Claim, ends []store.Settlement) (tasks []task.Task, answers []store.Answer, err error) {
+	tasks, err = cut(ctx, w, "exchange", func() (_ []task.Task, err error) {
+		tasks, answers, err = w.Store.Exchange(ctx, c, ends)
+		return tasks, err
+	})
+	return tasks, answers, err
+}
+
 func (w *wire) Claimed(ctx context.Context, s task.Session, n int64) ([]task.Task, error) {
 	return cut(ctx, w, "claimed", func() ([]task.Task, error) { return w.Store.Claimed(ctx, s, n) })
 }

@@ -42,8 +42,10 @@ type settler struct {
 
 	mu       sync.Mutex
 	queue    []*unsettled
-	waiting  int // outcomes in memory, those under way included
-	reaped   int // of these, of reaped rows
+	leaving  []*unsettled  // outcomes for the loop's next exchange
+	left     time.Duration // local time since which the first of them waits
+	waiting  int           // outcomes in memory, those under way included
+	reaped   int           // of these, of reaped rows
 	bytes    int
 	failing  bool
 	unleased map[task.ID]task.Fence // that are being released
@@ -61,8 +63,16 @@ func newSettler(e *Engine) *settler {
 
 // add queues an outcome. It never blocks: room bounds how many there can be, because it bounds the claims.
 func (s *settler) add(u *unsettled) {
+	leaves := s.e.leaves(u)
 	s.mu.Lock()
-	s.queue = append(s.queue, u)
+	if leaves {
+		if len(s.leaving) == 0 {
+			s.left = s.e.o.Clock.Now()
+		}
+		s.leaving = append(s.leaving, u)
+	} else {
+		s.queue = append(s.queue, u)
+	}
 	s.waiting++
 	if u.reaped != nil && !u.unleased {
 		s.reaped++
@@ -70,6 +80,14 @@ func (s *settler) add(u *unsettled) {
 	s.bytes += u.bytes()
 	s.e.o.Metrics.Buffered.Set(float64(s.waiting))
 	s.mu.Unlock()
+	if leaves {
+		s.e.slots.signal()
+	}
+	s.notify()
+}
+
+// notify wakes run. It never blocks.
+func (s *settler) notify() {
 	select {
 	case s.more <- struct{}{}:
 	default:
@@ -125,10 +143,8 @@ func (s *settler) run(ctx context.Context) {
 	for {
 		batch := s.take(size.rows)
 		if len(batch) == 0 {
-			select {
-			case <-ctx.Done():
+			if !s.rest(ctx) {
 				return
-			case <-s.more:
 			}
 			continue
 		}
@@ -163,6 +179,9 @@ func (s *settler) run(ctx context.Context) {
 func (s *settler) take(most int) []*unsettled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.leaving) > 0 && s.e.o.Clock.Now()-s.left >= exchangeFor {
+		s.queue, s.leaving = append(s.queue, s.leaving...), nil
+	}
 	n, bytes := 0, 0
 	for n < min(len(s.queue), most) && (n == 0 || bytes < maxBytes/4) {
 		bytes += s.queue[n].bytes()
@@ -187,6 +206,7 @@ func (s *settler) putBack(again []*unsettled, failing bool) {
 		} else {
 			s.queue = append(s.queue, again...) // a busy row, or one that fails alone, lets the others go first
 		}
+		s.notify()
 	}
 	if s.waiting == 0 && s.empty != nil {
 		close(s.empty)
@@ -212,15 +232,31 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	}
 	clear(rows)
 	s.rows = rows[:0]
-	moved, unlocked, ended, settled := false, false, false, make(map[string][]string)
-	for i, u := range batch {
-		if d := s.e.declarations().byName[u.row().Type]; d != nil {
-			tenants := settled[d.typ.Name]
-			if u.row().Tenant != "" {
-				tenants = append(tenants, u.row().Tenant)
-			}
-			settled[d.typ.Name] = tenants
+	settled := make(map[string][]string)
+	for _, u := range batch {
+		typ := s.e.typeOf(u)
+		tenants := settled[typ]
+		if u.row().Tenant != "" {
+			tenants = append(tenants, u.row().Tenant)
 		}
+		settled[typ] = tenants
+	}
+	return s.answeredAll(batch, answers, settled), nil
+}
+
+// typeOf returns the name of the declared type of an outcome's row; "": it is not declared any more.
+func (e *Engine) typeOf(u *unsettled) string {
+	if d := e.declarations().byName[u.row().Type]; d != nil {
+		return d.typ.Name
+	}
+	return ""
+}
+
+// answeredAll acts on the store's answers, and returns the outcomes that are to be tried again. room has the types of which there may be
+// room in limits now, and their tenants that have left a place.
+func (s *settler) answeredAll(batch []*unsettled, answers []store.Answer, room map[string][]string) (again []*unsettled) {
+	moved, unlocked, ended := false, false, false
+	for i, u := range batch {
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
 		// A row that is lost may have been completed by an application.
 		if u.row().Lock != "" || u.row().Sequence != "" {
@@ -234,14 +270,14 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	if moved {
 		s.e.o.Batch()
 	}
-	s.e.slots.madeRoom(settled)
+	s.e.slots.madeRoom(room)
 	if unlocked {
 		s.e.locks.call()
 	}
 	if ended {
 		s.e.after.ended()
 	}
-	return again, nil
+	return again
 }
 
 // answered acts on the store's answer for one row. It returns false if the row must be settled again: Busy, because another

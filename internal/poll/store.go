@@ -30,6 +30,10 @@ type Store interface {
 	// JSON of a task is refused: what a store cannot keep as it is, it keeps in another form. Once it has returned without an
 	// error, it does not read rows any more.
 	Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error)
+	// Exchange settles ends as Settle does, and claims as Claim does, in one transaction where the store can: what is claimed takes the places
+	// that the ends leave in limits, with no other claim in between. It claims of types with a limit only, and may take fewer rows than there are and
+	// than there is room for: a short answer says nothing. After an error it is unknown what became of either.
+	Exchange(ctx context.Context, c store.Claim, ends []store.Settlement) ([]task.Task, []store.Answer, error)
 	// Sweep claims at most limit rows whose lease or session has expired, to reap them: their fence rises, the session holds
 	// them for reapFor, and they keep their state and attempt count. view is called once, as late as possible. Sweep takes no
 	// row if the store's clock is further from view's Now than store.JumpTolerance, or if the session has itself expired: the

@@ -126,6 +126,7 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 		a := &asks[i]
 		a.want = a.lane.want(a.source, a.n)
 		a.want.Freed = a.lane.freed
+		a.want.Starved = a.lane.limited && a.lane.running == 0 && len(a.lane.queue) == 0
 	}
 	for _, a := range asks {
 		a.lane.freed = nil

@@ -43,6 +43,8 @@ type Want struct {
 	Window   time.Duration
 	Policy   task.PolicyHash
 	Deadline time.Duration // from due to done; set on a row at its first claim; 0: none
+	// Starved: the session runs nothing of the type. If a limit keeps it from that, those who exchange (Room.Wanted) get to know.
+	Starved bool
 	// Weights are how many rows in a row a tenant may take in its turn, 1 where it is not named. nil: the type declares nothing of tenants.
 	Weights map[string]int
 	// Freed are tenants of which attempts of the type have ended here since the last claim: where these have bounds (TenantLimit) they may have

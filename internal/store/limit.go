@@ -42,6 +42,8 @@ type Room struct {
 	// Busy: another claim of the type was under way, so this one took nothing and does not know how much there is.
 	Busy bool
 	Rows int // before the claim
+	// Wanted: another session runs nothing of the limit's types, and has found no room lately. Only exchanges say so, and not on every store.
+	Wanted bool
 	// Rated: it is a rate that leaves no more room. Next is how long it is until it lets a row start; 0: one may start now.
 	Rated bool
 	Next  time.Duration

@@ -93,7 +93,7 @@ func killInRollback(n *nemesis, a *agent, r *rand.Rand) (func() error, string, e
 func Points() []string {
 	points := []string{"before an attempt", "after an attempt", "after a fork", "after an envelope", "after a last line", "after a line"}
 	for _, call := range []string{
-		"claim tasks", "settle tasks", "promote", "renew leases", "write presence", "look at sessions", "sweep", "read back a claim", "join", "leave",
+		"claim tasks", "settle tasks", "exchange tasks", "promote", "renew leases", "write presence", "look at sessions", "sweep", "read back a claim", "join", "leave",
 		"take pings", "complete a task", "adopt a task", "sum batches", "fold batches",
 		"carry on an operation",
 	} {

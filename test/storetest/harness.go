@@ -123,6 +123,7 @@ func Checks() []Check {
 		{"claim", claimChecks()},
 		{"claimed", claimedChecks()},
 		{"limit", limitChecks()},
+		{"exchange", exchangeChecks()},
 		{"rate", rateChecks()},
 		{"tenants", tenantChecks()},
 		{"limits of tenants", tenantLimitChecks()},

@@ -44,6 +44,13 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.tell(c, all)
+	inOrder(all.tasks, c.Wants)
+	return all.tasks, nil
+}
+
+// tell tells the caller of a claim what it wants to know beside the rows, and notes what settlements are to know.
+func (s *Store) tell(c store.Claim, all claimed) {
 	if c.Cut != nil {
 		*c.Cut = all.cut
 	}
@@ -53,8 +60,6 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	if slices.ContainsFunc(all.tasks, func(t task.Task) bool { return t.Batch != 0 || t.Key != "" || t.Lock != "" }) {
 		s.counted.note(time.Now(), countedLast)
 	}
-	inOrder(all.tasks, c.Wants)
-	return all.tasks, nil
 }
 
 // claimAll passes on locks and turns, if it is to, and claims what is wanted: first of types without limit and tenants.

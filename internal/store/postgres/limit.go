@@ -84,6 +84,9 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 		return all, err
 	}
 	maps.Copy(c.Limited, rooms)
+	if err := s.wantPlaces(ctx, conn, c.Wants, rooms); err != nil {
+		return all, err
+	}
 	again := c
 	again.Wants = s.lowWater.note(look.within(rooms, some.tasks), some.tasks, some.cut)
 	if len(again.Wants) == 0 {
@@ -100,6 +103,20 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 	}
 	s.lowWater.note(look.within(rooms, more.tasks), more.tasks, more.cut)
 	return some.with(more), nil
+}
+
+// wantPlaces notes which limits had no room for a session that runs nothing of their types. It follows a claim that got nothing of these.
+func (s *Store) wantPlaces(ctx context.Context, conn *pgx.Conn, wants []store.Want, rooms map[string]store.Room) error {
+	var names []string
+	for _, w := range wants {
+		if room, has := rooms[w.Type]; has && w.Starved && !room.Busy && room.Rows == 0 && !room.Rated {
+			names = append(names, room.Limit)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return exec(ctx, conn, s.sql.WantPlaces, arg("names", names))
 }
 
 // claimRooms locks the limits and claims, two statements in one round trip and one transaction, to its end, commit included. In a claim of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -39,6 +40,19 @@ func (s *Store) counts(now time.Time) bool { return s.counted.lately(now) && !s.
 func (s *Store) settleDone(
 	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*store.Settlement, counted bool,
 ) (applied []int64, err error) {
+	args, err := s.doneArgs(ctx, conn, session, rows)
+	if err != nil {
+		return nil, err
+	}
+	q := s.sql.SettleDone
+	if counted {
+		q = s.sql.SettleDoneCounted
+	}
+	return s.collectSettled(ctx, conn, q, args...)
+}
+
+// doneArgs are the arguments of the statements that settle rows which are done.
+func (s *Store) doneArgs(ctx context.Context, conn *pgx.Conn, session task.Session, rows []*store.Settlement) ([]sqltext.Arg, error) {
 	ids, fences, started := make([]int64, len(rows)), make([]int64, len(rows)), make([]pgtype.Interval, len(rows))
 	var results, outputs []string
 	for i, r := range rows {
@@ -52,12 +66,10 @@ func (s *Store) settleDone(
 			return nil, err
 		}
 	}
-	q := s.sql.SettleDone
-	if counted {
-		q = s.sql.SettleDoneCounted
-	}
-	return s.collectSettled(ctx, conn, q, arg("ids", ids), arg("fences", fences), arg("session", int64(session)),
-		arg("results", results), arg("outputs", outputs), arg("started", started))
+	return []sqltext.Arg{
+		arg("ids", ids), arg("fences", fences), arg("session", int64(session)), arg("results", results), arg("outputs", outputs),
+		arg("started", started),
+	}, nil
 }
 
 // sparse puts text at place i of n; nil stays nil while there is no text at all.

@@ -89,12 +89,12 @@ BEGIN
         name = excluded.name, declared = excluded.declared, most = excluded.most, rate = excluded.rate,
         burst = excluded.burst, tenant_most = excluded.tenant_most, tenant_rate = excluded.tenant_rate,
         tenant_burst = excluded.tenant_burst,
-        counts_all = l.counts_all OR l.name <> excluded.name,
+        counts_all = l.counts_all OR l.name <> excluded.name, crowded = true,
         since = CASE WHEN l.name <> excluded.name THEN now() ELSE l.since END
     WHERE l.declared <> excluded.declared OR l.name <> excluded.name;
 
     -- Of a type that joins a limit, rows may run that do not name it: the row that claims lock has to know.
-    UPDATE {schema}.type_limit AS l SET counts_all = true, since = now()
+    UPDATE {schema}.type_limit AS l SET counts_all = true, crowded = true, since = now()
     WHERE EXISTS (SELECT FROM {schema}.type_limit AS k WHERE k.name = l.type AND k.type <> l.type AND k.since = now());
 
     DELETE FROM {schema}.limit_place AS p WHERE p.until <= now();

@@ -22,7 +22,7 @@ DECLARE
 BEGIN
     BEGIN
         FOR held IN
-            SELECT l.type, l.most, l.rate, l.burst, l.since, l.counts_all FROM {schema}.type_limit AS l
+            SELECT l.type, l.most, l.rate, l.burst, l.since, l.counts_all, l.crowded FROM {schema}.type_limit AS l
             WHERE l.type = ANY (ARRAY(SELECT k.name FROM {schema}.type_limit AS k WHERE k.type = ANY (kinds)))
             ORDER BY l.type
             FOR UPDATE
@@ -38,6 +38,9 @@ BEGIN
                 END IF;
                 IF EXISTS (SELECT FROM {schema}.limit_place AS p WHERE p.name = held.type) THEN
                     running := running + {schema}.kept_places(held.type);
+                END IF;
+                IF held.crowded <> (running > held.most) THEN
+                    UPDATE {schema}.type_limit AS l SET crowded = running > held.most WHERE l.type = held.type;
                 END IF;
                 free := greatest(held.most - running, 0);
             END IF;

@@ -26,6 +26,14 @@ JOIN {schema}.type_limit AS l ON l.type = t.type
 WHERE t.session = @session AND t.claim IS NOT NULL AND (l.rate > 0 OR l.tenant_rate > 0 AND t.tenant IS NOT NULL)
 ON CONFLICT (task_id, fence) DO NOTHING
 
+-- name: want_places
+-- Notes for those who exchange places of these limits that a session has found no room and runs nothing. It waits for no claim.
+UPDATE {schema}.type_limit AS l SET wanted_until = now() + interval '100 milliseconds'
+WHERE l.type = ANY (ARRAY(
+    SELECT k.type FROM {schema}.type_limit AS k
+    WHERE k.type = ANY (@names::text[]) AND (k.wanted_until IS NULL OR k.wanted_until < now() + interval '40 milliseconds')
+    FOR UPDATE SKIP LOCKED))
+
 -- name: lock_limits
 -- Locks the limits of row types, and returns how much room they have for the claim that follows in the same transaction.
 SELECT r.kind, r.name, r.rooms, r.wait

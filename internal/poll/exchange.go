@@ -1,0 +1,251 @@
+package poll
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/fault"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// The place that an attempt leaves in the limit of its type is taken by the next row in the same call to the store that settles it (Exchange):
+// so it is idle for one call, not for a settlement and a claim that has to wait for its turn with the limit. The loop makes these calls
+// itself, since claims must not overlap. An outcome waits for it for no longer than exchangeFor; then it is settled without it.
+//
+// What an exchange gets is no more than what it has settled, so a lane asks for more places now and then all the same, with an ordinary claim.
+const exchangeFor = 20 * time.Millisecond
+
+// exchange settles the outcomes that leave places in limits, and claims rows in these. It reports whether there were any.
+func (e *Engine) exchange(calls context.Context) bool {
+	ends := e.settle.takeLeaving(min(e.size.rows, maxSettle))
+	if len(ends) == 0 {
+		return false
+	}
+	places := map[string]int{}
+	for _, u := range ends {
+		places[e.typeOf(u)]++
+	}
+	asks, yields := e.slots.exchanges(places, e.room)
+	n := 0
+	for _, a := range asks {
+		n += a.n
+	}
+	if n == 0 && !yields || !e.keeper.Fit() || e.settle.room() < n {
+		e.settle.settleAlone(ends)
+		return false
+	}
+	rows := make([]store.Settlement, len(ends))
+	for i, u := range ends {
+		rows[i] = u.Settlement
+	}
+	r := e.newClaim(asks)
+	var tasks []task.Task
+	var answers []store.Answer
+	err := e.ask(calls, "exchange", func(ctx context.Context) (err error) {
+		tasks, answers, err = e.o.Store.Exchange(ctx, r.claim, rows)
+		return err
+	})
+	if err != nil {
+		r.rows = max(r.rows, len(ends))
+		e.failed(r)
+		e.settle.settleAlone(ends)
+		return true
+	}
+	short := e.exchanged(r, asks, tasks) //nolint:contextcheck // leases outlive the call that claimed them
+	e.settle.putBack(e.settle.answeredAll(ends, answers, short), false)
+	return true
+}
+
+// exchanged starts what an exchange has claimed. It returns the types of the lanes that got less than they asked for: an ordinary claim finds
+// out why.
+func (e *Engine) exchanged(r claiming, asks []ask, tasks []task.Task) (short map[string][]string) {
+	e.read(r, tasks)
+	each := countEach(asks, tasks)
+	short = map[string][]string{}
+	e.slots.mu.Lock()
+	defer e.slots.mu.Unlock()
+	for i, a := range asks {
+		a.lane.reused = a.lane.reused || each[i] > 0
+		a.lane.wanted = r.claim.Limited[a.source.name].Wanted
+		if each[i] < a.n {
+			short[a.lane.typ.Name] = nil
+		}
+	}
+	return short
+}
+
+// claiming is a claim on its way.
+type claiming struct {
+	claim     store.Claim
+	under     *generation
+	sent      time.Duration
+	extra     time.Duration // of its windows
+	rows      int           // asked for
+	cut, left *bool
+}
+
+// newClaim makes a claim of asks. It notes the time before the claim is sent, because each lease counts from there.
+func (e *Engine) newClaim(asks []ask) claiming {
+	e.number = fault.Number(e.number + 1)
+	g := e.declarations()
+	r := claiming{under: g, extra: e.extra, cut: new(bool), left: new(bool)}
+	r.claim = store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: r.cut, Left: r.left,
+		Limited: make(map[string]store.Room)}
+	for _, a := range asks {
+		w := a.want
+		w.Window += r.extra
+		r.claim.Wants = append(r.claim.Wants, w)
+		r.rows += a.n
+	}
+	r.sent = e.o.Clock.Now()
+	return r
+}
+
+// failed notes that it is unknown whether a claim has committed.
+func (e *Engine) failed(r claiming) {
+	e.unread = &unread{r.claim.Number, r.under, r.sent, r.extra}
+	e.size.failed(r.rows)
+}
+
+// read takes in the reply to a claim.
+func (e *Engine) read(r claiming, tasks []task.Task) {
+	e.size.went()
+	if *r.left {
+		e.locks.claimIn()
+	}
+	took := e.o.Clock.Now() - r.sent
+	e.latency.weight = 0.2
+	e.latency.add(took.Seconds())
+	e.extra = extraWindow(took)
+	e.take(r.under, r.claim.Number, tasks, r.sent, r.extra)
+}
+
+// countEach returns how many of the rows each ask has got.
+func countEach(asks []ask, tasks []task.Task) []int {
+	type from struct {
+		name  string
+		phase task.Phase
+	}
+	counts := make(map[from]int, len(asks))
+	for i := range tasks {
+		counts[from{tasks[i].Type, tasks[i].Phase()}]++
+	}
+	each := make([]int, len(asks))
+	for i, a := range asks {
+		each[i] = counts[from{a.source.name, a.source.phase}]
+	}
+	return each
+}
+
+// leaves reports whether an outcome leaves a place in a limit that the next row of its type may take at once.
+func (e *Engine) leaves(u *unsettled) bool {
+	if u.lease == nil || u.reaped != nil || u.row().Tenant != "" || u.Next.State != task.StateSucceeded || u.Next.AfterLease || u.InHistory() || !u.Report.Empty() {
+		return false // some take longer to settle, and the next row would wait for that
+	}
+	if row := u.row(); row.Batch != 0 || row.Key != "" || row.Lock != "" || row.Sequence != "" {
+		return false // others may be waiting for its end, and come first
+	}
+	d := e.declarations().byName[u.row().Type]
+	if d == nil || d.typ.Limit == 0 {
+		return false
+	}
+	e.slots.mu.Lock()
+	defer e.slots.mu.Unlock()
+	l := e.slots.of[d.typ.Name]
+	return l != nil && l.mayExchange() && !e.slots.closed
+}
+
+// mayExchange reports whether places in the lane's limit may be taken by exchange: rows wait for it, and it has no rate.
+func (l *lane) mayExchange() bool {
+	return l.current && l.limited && l.until != 0 && l.typ.Rate == 0 && l.per == 1
+}
+
+// exchanges returns what to claim in the places that outcomes leave, so many of each type; and whether one of these is left to others.
+func (s *slots) exchanges(places map[string]int, room func(*lane, task.Phase) int) (asks []ask, yields bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	free, without := s.workers-s.running-s.filled(), s.without
+	for i := range s.lanes {
+		l := s.lanes[(s.turn+i)%len(s.lanes)]
+		n := min(places[l.typ.Name], l.allow-l.running-len(l.queue))
+		if n <= 0 || !l.mayExchange() {
+			continue
+		}
+		if l.yield(s.clock.Now()) {
+			n--
+			yields = true
+		}
+		asks = append(asks, l.share(n, room)...)
+		if l.running == 0 {
+			without--
+		}
+	}
+	if without > 0 { // the last free slot stays free for a lane of which nothing runs
+		free--
+	}
+	asks = divide(asks, max(free, 0))
+	for i := range asks {
+		a := &asks[i]
+		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
+		a.want = a.lane.want(a.source, a.n)
+	}
+	return asks, yields
+}
+
+// yield reports whether the lane leaves a place to others now. It asks for no more places meanwhile.
+func (l *lane) yield(now time.Duration) bool {
+	if !l.wanted || now-l.yielded < yieldEvery {
+		return false
+	}
+	l.wanted, l.yielded = false, now
+	l.until = max(l.until, now+heldMost)
+	return true
+}
+
+// takeLeaving removes the outcomes that wait for an exchange, at most so many.
+func (s *settler) takeLeaving(most int) (ends []*unsettled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, bytes := 0, 0
+	for n < min(len(s.leaving), most) && (n == 0 || bytes < maxBytes/4) {
+		bytes += s.leaving[n].bytes()
+		n++
+	}
+	ends = s.leaving[:n:n]
+	s.leaving = s.leaving[n:]
+	if len(s.leaving) == 0 {
+		s.leaving = nil
+	} else {
+		s.e.slots.signal()
+	}
+	return ends
+}
+
+// settleAlone has outcomes settled without an exchange.
+func (s *settler) settleAlone(ends []*unsettled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, ends...)
+	s.notify()
+}
+
+// rest waits until there may be outcomes to settle; false: ctx has ended.
+func (s *settler) rest(ctx context.Context) bool {
+	s.mu.Lock()
+	var late <-chan time.Time
+	if len(s.leaving) > 0 {
+		timer := time.NewTimer(max(s.left+exchangeFor-s.e.o.Clock.Now(), 0))
+		defer timer.Stop()
+		late = timer.C
+	}
+	s.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.more:
+	case <-late:
+	}
+	return true
+}
