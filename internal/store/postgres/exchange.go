@@ -127,7 +127,8 @@ func (s *Store) exchangeOf(
 	forgetLocks(conn)
 	var both pgx.Batch
 	both.Queue(s.sql.Exchange.Text, s.sql.Exchange.Args(append(args, arg("types", slices.Compact(types)))...)...)
-	both.Queue(s.sql.ClaimLimited.Text, s.sql.claimArgs(s.sql.ClaimLimited, c, l)...)
+	claim := s.sql.exchanging(c)
+	both.Queue(claim.Text, s.sql.claimArgs(claim, c, l)...)
 	err = s.batched(ctx, conn, &both, func(replies pgx.BatchResults) error {
 		var rooms string
 		if err := replies.QueryRow().Scan(&applied, &rooms); err != nil {
@@ -149,6 +150,14 @@ func (s *Store) exchangeOf(
 	held, left := sawLocks(conn)
 	got.cut, got.left = got.cut || held, left
 	return got, applied, err
+}
+
+// exchanging returns the statement that claims in an exchange.
+func (s *statements) exchanging(c store.Claim) *sqltext.Query {
+	if len(c.Wants) == 1 && c.Wants[0].Phase == task.Run && c.Region == "" {
+		return s.ClaimExchange
+	}
+	return s.ClaimLimited
 }
 
 // batched runs statements in one transaction to its end, commit included; read reads their results.

@@ -28,7 +28,7 @@ func sharedText() (sqltext.Shared, error) {
 type statements struct {
 	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, ClaimLimited, Claimed, NextDue           *sqltext.Query
 	LockLimits, LockTenants, DeclareLimits, KeepPlaces, GiveTokens, ForgetBuckets            *sqltext.Query
-	Exchange, WantPlaces                                                                     *sqltext.Query
+	Exchange, ClaimExchange, WantPlaces                                                      *sqltext.Query
 	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                        *sqltext.Query
 	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                 *sqltext.Query
 	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, ListAgents, OrderAgent *sqltext.Query
