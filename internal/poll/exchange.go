@@ -67,7 +67,7 @@ func (e *Engine) exchanged(r claiming, asks []ask, tasks []task.Task) (short map
 	e.slots.mu.Lock()
 	defer e.slots.mu.Unlock()
 	for i, a := range asks {
-		a.lane.reused = a.lane.reused || each[i] > 0
+		a.lane.reused, a.source.full = a.lane.reused || each[i] > 0, each[i] == a.n
 		a.lane.wanted = r.claim.Limited[a.source.name].Wanted
 		if each[i] < a.n {
 			short[a.lane.typ.Name] = nil
@@ -157,9 +157,10 @@ func (e *Engine) leaves(u *unsettled) bool {
 	return l != nil && l.mayExchange() && !e.slots.closed
 }
 
-// mayExchange reports whether places in the lane's limit may be taken by exchange: rows wait for it, and it has no rate.
+// mayExchange reports whether places in the lane's limit may be taken by exchange: rows wait, for it or for slots, and it has no rate.
 func (l *lane) mayExchange() bool {
-	return l.current && l.limited && l.until != 0 && l.typ.Rate == 0 && l.per == 1
+	waits := l.until != 0 || slices.ContainsFunc(l.sources, func(src *source) bool { return src.full })
+	return waits && l.current && l.limited && l.typ.Rate == 0 && l.per == 1
 }
 
 // exchanges returns what to claim in the places that outcomes leave, so many of each type; and whether one of these is left to others.

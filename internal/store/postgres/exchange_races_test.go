@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -140,10 +141,17 @@ func TestAnExchangeLearnsThatAPlaceIsWanted(t *testing.T) {
 	none, err := m.second.Claim(t.Context(), store.Claim{Session: m.second.session, Number: m.second.claims, Wants: []store.Want{starved}})
 	require.NoError(t, err)
 	require.Empty(t, none)
-	m.exec(t, `UPDATE SCHEMA.type_limit SET wanted_until = wanted_until + interval '1 hour'`)
-	require.True(t, exchange())
-	m.exec(t, `UPDATE SCHEMA.type_limit SET wanted_until = wanted_until - interval '2 hours'`)
+	const left = `UPDATE SCHEMA.type_limit SET wanted_until = now() + interval '%s' WHERE wanted_until IS NOT NULL`
+	wanted := false
+	for i := 0; i < 10 && !wanted; i++ { // one may come late
+		m.exec(t, fmt.Sprintf(left, "900 milliseconds"))
+		wanted = exchange()
+	}
+	require.True(t, wanted)
+	m.exec(t, fmt.Sprintf(left, "-1 hours"))
 	require.False(t, exchange())
+	m.exec(t, fmt.Sprintf(left, "1 hour"))
+	require.False(t, exchange(), "the clock was set back")
 }
 
 // count checks how many rows run.

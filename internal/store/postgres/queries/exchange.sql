@@ -3,7 +3,7 @@
 -- others count it: so this locks no limit, and exchanges of several agents go on beside each other.
 --
 -- A place is left by a row that names the limit which its type has now. There is no room where more may run than the limit says (crowded), or
--- where a rate would have to be asked. Returns the ids that were settled, and the rooms, which the claim finds in a setting.
+-- where a rate would have to be asked. A note that another session wants a place does not count for longer after the clock was set back. Returns the ids that were settled, and the rooms, which the claim finds in a setting.
 WITH bound AS MATERIALIZED (
     SELECT set_config('lock_timeout', '40ms', true) IS NOT NULL AS set
 ), deleted AS (
@@ -20,7 +20,7 @@ WITH bound AS MATERIALIZED (
     RETURNING id
 ), room AS MATERIALIZED (
     SELECT k.kind, l.name, CASE WHEN b.most > 0 AND b.rate = 0 AND NOT b.crowded
-        THEN (SELECT count(*) FROM deleted AS d WHERE d.limited = l.name) ELSE 0 END AS n, b.wanted_until > now() AS wanted
+        THEN (SELECT count(*) FROM deleted AS d WHERE d.limited = l.name) ELSE 0 END AS n, b.wanted_until > now() AND b.wanted_until < now() + interval '1 second' AS wanted
     FROM unnest(@types::text[]) AS k (kind)
     JOIN {schema}.type_limit AS l ON l.type = k.kind
     JOIN {schema}.type_limit AS b ON b.type = l.name AND b.name = l.name

@@ -31,7 +31,7 @@ ON CONFLICT (task_id, fence) DO NOTHING
 UPDATE {schema}.type_limit AS l SET wanted_until = now() + interval '100 milliseconds'
 WHERE l.type = ANY (ARRAY(
     SELECT k.type FROM {schema}.type_limit AS k
-    WHERE k.type = ANY (@names::text[]) AND (k.wanted_until IS NULL OR k.wanted_until < now() + interval '40 milliseconds')
+    WHERE k.type = ANY (@names::text[]) AND (k.wanted_until IS NULL OR k.wanted_until NOT BETWEEN now() + interval '40 milliseconds' AND now() + interval '1 second')
     FOR UPDATE SKIP LOCKED))
 
 -- name: lock_limits
