@@ -141,7 +141,8 @@ func countEach(asks []ask, tasks []task.Task) []int {
 
 // leaves reports whether an outcome leaves a place in a limit that the next row of its type may take at once.
 func (e *Engine) leaves(u *unsettled) bool {
-	if u.lease == nil || u.reaped != nil || u.row().Tenant != "" || u.Next.State != task.StateSucceeded || u.Next.AfterLease || u.InHistory() || !u.Report.Empty() {
+	if u.lease == nil || u.reaped != nil || u.row().Tenant != "" || u.Next.State != task.StateSucceeded || u.Next.AfterLease ||
+		u.InHistory() || !u.Report.Empty() {
 		return false // some take longer to settle, and the next row would wait for that
 	}
 	if row := u.row(); row.Batch != 0 || row.Key != "" || row.Lock != "" || row.Sequence != "" {

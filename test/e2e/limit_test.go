@@ -40,8 +40,9 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.enter(1)
 	defer g.enter(-1)
 	// The request may be given up. The effect is made all the same, and is to count.
-	err := pgx.BeginFunc(context.WithoutCancel(r.Context()), g.h.app, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(context.WithoutCancel(r.Context()), `SELECT leasehold.hold($1, $2)`, id, fence); err != nil {
+	ctx := context.WithoutCancel(r.Context())
+	err := pgx.BeginFunc(ctx, g.h.app, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT leasehold.hold($1, $2)`, id, fence); err != nil {
 			return err
 		}
 		g.count(1)
