@@ -1,5 +1,5 @@
 -- Claims due rows of one type to be run, for agents of no region, in the places of a limit that the statement before it in the same
--- transaction (exchange.sql) has found: as claim_limited.sql, which is for all else, at two thirds of its price.
+-- transaction (exchange.sql) has found: as claim_limited.sql, which is for all else, with fewer parts.
 WITH want AS MATERIALIZED (
     SELECT w.type, w.rollback, least(w.n, r.rooms) AS n, w.policy, w.place, now() + w.length * interval '1 microsecond' AS lease_until,
         nullif(w.deadline, 0) * interval '1 microsecond' AS time_left, r.name
