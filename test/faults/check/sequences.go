@@ -17,7 +17,7 @@ const OneOfASequenceAtATime Name = "OneOfASequenceAtATime"
 //
 // It must hold because a row is the head for as long as it is live.
 //
-// Exempt says: rows that an operator has retried or rolled back, which have a second turn.
+// Exempt says: rows that an operator has retried or rolled back, or whose batch, which have a second turn.
 const SequenceInTurn Name = "SequenceInTurn"
 
 func sequencesInTurn(x *index, f *found) {
@@ -35,7 +35,7 @@ func sequencesInTurn(x *index, f *found) {
 				all[of] = append(all[of], a)
 			}
 		}
-		again[s.id] = slices.ContainsFunc(s.ops, func(o *history.Op) bool { return o.Verb != verbSkip })
+		again[s.id] = slices.ContainsFunc(s.ops, func(o *history.Op) bool { return o.Verb != verbSkip }) || len(x.batches.ops[s.batch()]) > 0
 		rows[s.id] = s
 	}
 	for of, attempts := range all {

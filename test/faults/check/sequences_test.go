@@ -36,6 +36,16 @@ func TestSequences(t *testing.T) {
 			m.try(2.5, a1, 2, 1, 1).end(2.9, "succeeded")
 			m.try(3, a2, 1, 4, 2).end(4, "succeeded")
 		}},
+		{"another row, whose batch is retried then", "", func(m *maker) {
+			inSequence(m, plain)
+			in(7)(&m.Enqueued[0], &m.Rows[0])
+			m.Of.Made = append(m.Of.Made, history.MadeBatch{Name: "b", ID: 7, Commit: history.Committed, At: s(0.1)})
+			m.Of.Ended = append(m.Of.Ended, history.Batch{ID: 7, Name: "b", State: "running", Counts: history.Counts{Total: 1, Succeeded: 1}})
+			m.try(1, a1, 1, 1, 1).end(2, "failed")
+			m.try(2.5, a1, 2, 1, 1).end(2.9, "succeeded")
+			m.Ops = append(m.Ops, history.Op{Verb: "retry", Batch: 7, Requested: s(2.8), At: s(2.9), Answer: "retrying"})
+			m.try(3, a2, 1, 4, 2).end(4, "succeeded")
+		}},
 		{"two requests are open", check.OneOfASequenceAtATime, func(m *maker) {
 			inSequence(m, plain)
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
