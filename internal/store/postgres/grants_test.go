@@ -237,6 +237,9 @@ func TestAnOperatorsRights(t *testing.T) {
 		require.NoError(t, operator.QueryRow(t.Context(), h.q(text)).Scan(&got), text)
 		require.Equal(t, answer, got)
 	}
+	var paused string
+	require.NoError(t, operator.QueryRow(t.Context(), h.q(`SELECT type FROM SCHEMA.type_pause`)).Scan(&paused))
+	require.Equal(t, "a", paused)
 	var role string
 	require.NoError(t, operator.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
 	for _, a := range h.Audit(t) {
