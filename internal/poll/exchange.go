@@ -238,7 +238,12 @@ func (s *settler) rest(ctx context.Context) bool {
 	s.mu.Lock()
 	var late <-chan time.Time
 	if len(s.leaving) > 0 {
-		timer := time.NewTimer(max(s.left+exchangeFor-s.e.o.Clock.Now(), 0))
+		in := s.left + exchangeFor - s.e.o.Clock.Now()
+		if in <= 0 {
+			s.mu.Unlock()
+			return ctx.Err() == nil
+		}
+		timer := time.NewTimer(in)
 		defer timer.Stop()
 		late = timer.C
 	}

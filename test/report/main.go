@@ -1,6 +1,6 @@
 // Command report reads what `go test -json` prints and prints what people want to see of it: a line for each package, and
 // all that a test said which failed. With -slowest it appends how long each test took to a file, and with -print it prints the
-// slowest of such a file.
+// slowest of such a file, and which failed.
 package main
 
 import (
@@ -14,7 +14,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -32,6 +31,7 @@ type event struct {
 type test struct {
 	name    string
 	seconds float64
+	failed  bool // it did, or its package ended before it did
 }
 
 func main() {
@@ -61,7 +61,11 @@ func run(in io.Reader, out io.Writer, slowest string, number int) error {
 		return err
 	}
 	for _, t := range tests {
-		if _, err := fmt.Fprintf(f, "%.2f %s\n", t.seconds, t.name); err != nil {
+		how := "took"
+		if t.failed {
+			how = "failed"
+		}
+		if _, err := fmt.Fprintf(f, "%s %.2f %s\n", how, t.seconds, t.name); err != nil {
 			return errors.Join(err, f.Close())
 		}
 	}
@@ -109,31 +113,44 @@ func report(in io.Reader, out io.Writer) (tests []test, err error) {
 		case "pass", "skip":
 			delete(output, key)
 		}
-		if e.Test != "" && e.Elapsed > 0 {
-			tests = append(tests, test{strings.TrimPrefix(e.Package, "github.com/leasehold/leasehold/") + "." + e.Test, e.Elapsed})
+		if failed := e.Action == "fail"; e.Test != "" && (e.Elapsed > 0 || failed) {
+			tests = append(tests, test{name(e.Package, e.Test), e.Elapsed, failed})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(output)) { // its package ended before it did
 		p.print(strings.Join(output[key], ""))
+		pkg, of, _ := strings.Cut(key, " ")
+		tests = append(tests, test{name: name(pkg, of), failed: true})
 	}
 	return tests, errors.Join(lines.Err(), p.err)
+}
+
+// name says which test of which of the module's packages it is.
+func name(pkg, test string) string {
+	return strings.TrimPrefix(pkg, "github.com/leasehold/leasehold/") + "." + test
 }
 
 func printSlowest(out io.Writer, all string, number int) error {
 	var tests []test
 	for line := range strings.Lines(all) {
-		seconds, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		took, err := strconv.ParseFloat(seconds, 64)
-		if err != nil {
+		var t test
+		var how string
+		if _, err := fmt.Sscanf(line, "%s %f %s", &how, &t.seconds, &t.name); err != nil {
 			return fmt.Errorf("%q is no test: %w", line, err)
 		}
-		tests = append(tests, test{name, took})
+		t.failed = how == "failed"
+		tests = append(tests, t)
 	}
 	slices.SortStableFunc(tests, func(a, b test) int { return cmp.Compare(b.seconds, a.seconds) })
 	p := printer{out: out}
 	p.print("the slowest tests, in seconds:\n")
 	for _, t := range tests[:min(number, len(tests))] {
 		p.print(fmt.Sprintf("%8.1f  %s\n", t.seconds, t.name))
+	}
+	for _, t := range tests {
+		if t.failed {
+			p.print("failed: ", t.name, "\n")
+		}
 	}
 	return p.err
 }

@@ -31,8 +31,9 @@ go: a word of its own
 
 	out.Reset()
 	require.NoError(t, run(nil, &out, file, 1))
-	require.Equal(t, "the slowest tests, in seconds:\n     3.0  a.TestBad/sub\n", out.String())
+	const failed = "failed: a.TestBad/sub\nfailed: a.TestCut\n"
+	require.Equal(t, "the slowest tests, in seconds:\n     3.0  a.TestBad/sub\n"+failed, out.String())
 	out.Reset()
 	require.NoError(t, run(nil, &out, file, 20))
-	require.Equal(t, 3, strings.Count(out.String(), "\n"))
+	require.Equal(t, "the slowest tests, in seconds:\n     3.0  a.TestBad/sub\n     1.5  a.TestGood\n     0.0  a.TestCut\n"+failed, out.String())
 }
