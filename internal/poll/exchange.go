@@ -27,12 +27,12 @@ func (e *Engine) exchange(calls context.Context) bool {
 	for _, u := range ends {
 		places[e.typeOf(u)]++
 	}
-	asks, yields := e.slots.exchanges(places, e.room)
+	asks, leaves := e.slots.exchanges(places, e.room)
 	n := 0
 	for _, a := range asks {
 		n += a.n
 	}
-	if n == 0 && !yields || !e.keeper.Fit() || e.settle.room() < n {
+	if n == 0 && len(leaves) == 0 || !e.keeper.Fit() || e.settle.room() < n {
 		e.settle.settleAlone(ends)
 		return false
 	}
@@ -41,6 +41,7 @@ func (e *Engine) exchange(calls context.Context) bool {
 		rows[i] = u.Settlement
 	}
 	r := e.newClaim(asks)
+	r.claim.Leaves = leaves
 	var tasks []task.Task
 	var answers []store.Answer
 	err := e.ask(calls, "exchange", func(ctx context.Context) (err error) {
@@ -164,8 +165,9 @@ func (l *lane) mayExchange() bool {
 	return waits && l.current && l.limited && l.typ.Rate == 0 && l.per == 1
 }
 
-// exchanges returns what to claim in the places that outcomes leave, so many of each type; and whether one of these is left to others.
-func (s *slots) exchanges(places map[string]int, room func(*lane, task.Phase) int) (asks []ask, yields bool) {
+// exchanges returns what to claim in the places that outcomes leave, so many of each type; and the types of which
+// one is left to others.
+func (s *slots) exchanges(places map[string]int, room func(*lane, task.Phase) int) (asks []ask, leaves []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free, without := s.workers-s.running-s.filled(), s.without
@@ -177,7 +179,7 @@ func (s *slots) exchanges(places map[string]int, room func(*lane, task.Phase) in
 		}
 		if l.yield(s.clock.Now()) {
 			n--
-			yields = true
+			leaves = append(leaves, l.typ.Name)
 		}
 		asks = append(asks, l.share(n, room)...)
 		if l.running == 0 {
@@ -193,7 +195,7 @@ func (s *slots) exchanges(places map[string]int, room func(*lane, task.Phase) in
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
 		a.want = a.lane.want(a.source, a.n)
 	}
-	return asks, yields
+	return asks, leaves
 }
 
 // yield reports whether the lane leaves a place to others now. It asks for no more places meanwhile.

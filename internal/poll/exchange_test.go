@@ -15,20 +15,26 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// A place that an attempt leaves is taken in the call that settles it, by the agent that ran it, however slow ordinary claims are.
+// A place that an attempt leaves is taken in the call that settles it, by the agent that ran it, however slow ordinary claims are: where the
+// limit keeps rows waiting, and where the agent's slots do.
 func TestAPlaceIsTakenByTheCallThatSettles(t *testing.T) {
-	bubble(t, func(t *testing.T, db *model.Store) {
-		r := newRig(t, db, alone, limit(2), doing(takes(5*time.Millisecond)))
-		r.insert(2000)
-		after(time.Second)
-		r.wire.setSlow("exchange", time.Millisecond)
-		began, settled, claims := len(r.deeds.started()), r.wire.count("settle"), r.wire.count("claim")
-		after(2 * time.Second)
-		require.Greater(t, len(r.deeds.started())-began, 550, "of 666 that two places run in this time")
-		require.Less(t, r.wire.count("settle")-settled, 60)
-		require.Less(t, r.wire.count("claim")-claims, 60)
-		r.drain()
-	})
+	two := func(r *rig) { r.opts.Workers = 2 }
+	for name, with := range map[string][]func(*rig){"limit": {limit(2)}, "slots": {limit(10), two}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, db *model.Store) {
+				r := newRig(t, db, append(with, alone, doing(takes(5*time.Millisecond)))...)
+				r.insert(2000)
+				after(time.Second)
+				r.wire.setSlow("exchange", time.Millisecond)
+				began, settled, claims := len(r.deeds.started()), r.wire.count("settle"), r.wire.count("claim")
+				after(2 * time.Second)
+				require.Greater(t, len(r.deeds.started())-began, 550, "of 666 that two places run in this time")
+				require.Less(t, r.wire.count("settle")-settled, 60)
+				require.Less(t, r.wire.count("claim")-claims, 60)
+				r.drain()
+			})
+		})
+	}
 }
 
 // wanting is a store that says of each exchange that another agent wants a place.
@@ -56,6 +62,56 @@ func TestPlacesAreLeftToAgentsThatHaveNone(t *testing.T) {
 		for _, r := range agents {
 			r.drain()
 		}
+	})
+}
+
+// leaving is a store that tells another agent at once of each place that an exchange leaves.
+type leaving struct {
+	wanting
+	left []time.Time
+	to   *hearing
+}
+
+func (l *leaving) Exchange(ctx context.Context, c store.Claim, ends []store.Settlement) ([]task.Task, []store.Answer, error) {
+	tasks, answers, err := l.wanting.Exchange(ctx, c, ends)
+	if len(c.Leaves) > 0 {
+		l.left = append(l.left, time.Now())
+		l.to.wake(store.PlaceNews)
+	}
+	return tasks, answers, err
+}
+
+// hearing is a store whose news a test can make up.
+type hearing struct {
+	*wire
+	wake func(store.News)
+}
+
+func (h *hearing) Listen(ctx context.Context, wake func(store.News)) error {
+	h.wake = wake
+	return h.wire.Listen(ctx, wake)
+}
+
+// Who wants a place has it as soon as one is left, however rarely it asks.
+func TestAPlaceThatIsLeftIsTakenAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		last, first := &hearing{}, &leaving{}
+		first.to = last
+		busy := newRig(t, db, limit(1), doing(takes(5*time.Millisecond)), func(r *rig) {
+			first.wanting = wanting{r.wire}
+			r.opts.Store = first
+		})
+		busy.insert(2000)
+		after(100 * time.Millisecond)
+		starved := newRig(t, db, limit(1), doing(takes(5*time.Millisecond)), func(r *rig) {
+			last.wire = r.wire
+			r.opts.Store = last
+		})
+		after(time.Second)
+		require.Len(t, first.left, 1, "who has got it keeps it")
+		require.Equal(t, first.left[0], starved.deeds.started()[0].at)
+		busy.drain()
+		starved.drain()
 	})
 }
 

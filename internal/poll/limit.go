@@ -151,6 +151,18 @@ func (s *slots) madeRoom(types map[string][]string) {
 	}
 }
 
+// placeLeft ends the holds of types of which nothing runs here, but for those that a rate holds: there may be a place for one of them.
+func (s *slots) placeLeft() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		if l.until != 0 && !l.byRate && l.running == 0 {
+			l.until, l.tries = 0, 0
+			s.signal()
+		}
+	}
+}
+
 // heldFor returns how long it is until a lane that is held is asked for again; ok is false if none is.
 func (s *slots) heldFor(now time.Duration) (in time.Duration, ok bool) {
 	s.mu.Lock()

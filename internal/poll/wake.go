@@ -78,6 +78,9 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 			if n&store.PauseNews != 0 {
 				e.paused.call()
 			}
+			if n&store.PlaceNews != 0 {
+				e.slots.placeLeft()
+			}
 		}
 		for ctx.Err() == nil {
 			if err := e.o.Store.Listen(ctx, onNews); err != nil && ctx.Err() == nil {

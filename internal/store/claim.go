@@ -23,6 +23,9 @@ type Claim struct {
 	Limited map[string]Room
 	// Pass, unless it is nil, has the claim pass on locks and turns first, as Promote does.
 	Pass *Pass
+	// Leaves are row types of which an exchange leaves a place to a session that wants one: that gets to know by PlaceNews, if the store
+	// can tell it.
+	Leaves []string
 	// Left, unless it is nil, is set where rows were left because another agent is passing their locks on: they may be claimed in a
 	// moment.
 	Left *bool

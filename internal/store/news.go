@@ -9,4 +9,5 @@ const (
 	CancelNews                  // a cancellation of a row that a session holds may have been requested
 	AfterNews                   // a row that waits for others may have come
 	PauseNews                   // a type may have been paused or resumed
+	PlaceNews                   // a place may be free in a limit that had no room for this session
 )

@@ -62,7 +62,7 @@ func (s *Store) Exchange(ctx context.Context, c store.Claim, ends []store.Settle
 // exchange settles those of the rows at places, sorted by id, that are done at their first try, and claims in their places. It returns the
 // places of the others. Where the server refuses, none are settled and nothing is claimed.
 func (r *settling) exchange(ctx context.Context, c store.Claim, places []int) (got claimed, left []int, err error) {
-	if len(c.Wants) == 0 || r.s.kept.lately(time.Now()) {
+	if len(c.Wants)+len(c.Leaves) == 0 || r.s.kept.lately(time.Now()) {
 		return claimed{}, places, nil
 	}
 	var done []*store.Settlement
@@ -126,16 +126,21 @@ func (s *Store) exchangeOf(
 	slices.Sort(types)
 	forgetLocks(conn)
 	var both pgx.Batch
-	both.Queue(s.sql.Exchange.Text, s.sql.Exchange.Args(append(args, arg("types", slices.Compact(types)))...)...)
-	claim := s.sql.exchanging(c)
-	both.Queue(claim.Text, s.sql.claimArgs(claim, c, l)...)
+	both.Queue(s.sql.Exchange.Text, s.sql.Exchange.Args(append(args, arg("types", slices.Compact(types)), arg("leaves", c.Leaves))...)...)
+	if len(c.Wants) > 0 {
+		claim := s.sql.exchanging(c)
+		both.Queue(claim.Text, s.sql.claimArgs(claim, c, l)...)
+	}
 	err = s.batched(ctx, conn, &both, func(replies pgx.BatchResults) error {
 		var rooms string
-		if err := replies.QueryRow().Scan(&applied, &rooms); err != nil {
+		if err := replies.QueryRow().Scan(&applied, &rooms, nil); err != nil {
 			return err
 		}
 		if err := readRooms(rooms, c.Limited); err != nil {
 			return err
+		}
+		if len(c.Wants) == 0 {
+			return nil
 		}
 		rows, err := replies.Query()
 		if err != nil {

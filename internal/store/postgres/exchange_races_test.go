@@ -154,6 +154,50 @@ func TestAnExchangeLearnsThatAPlaceIsWanted(t *testing.T) {
 	require.False(t, exchange(), "the clock was set back")
 }
 
+// TestAPlaceThatIsLeftIsToldToWhoWantsIt, and to no other agent.
+func TestAPlaceThatIsLeftIsToldToWhoWantsIt(t *testing.T) {
+	t.Parallel()
+	m := newMeeting(t)
+	hear := func(s *postgres.Store) <-chan store.News {
+		news := make(chan store.News, 100)
+		go func() { _ = s.Listen(t.Context(), func(n store.News) { news <- n }) }()
+		require.NotZero(t, (<-news)&store.PlaceNews, "what may have been missed")
+		return news
+	}
+	others := hear(openStore(t, postgres.Options{Schema: m.schema, Notify: true}))
+	news := hear(m.second.Store)
+	m.Insert(t, make20("a")...)
+	m.limits(1)
+	rows := m.take(m.agentOn, 1)
+	exchange := func(leaves ...string) {
+		m.claims++
+		_, answers, err := m.Exchange(t.Context(), store.Claim{Session: m.session, Number: m.claims, Leaves: leaves}, []store.Settlement{done(rows[0])})
+		require.NoError(t, err)
+		require.Equal(t, []store.Answer{store.Applied}, answers)
+		rows = m.take(m.agentOn, 1)
+	}
+	next := func(of <-chan store.News) store.News {
+		m.exec(t, `SELECT pg_notify('leasehold:' || 'SCHEMA', 'pause')`)
+		return <-of
+	}
+	exchange("a")
+	require.Equal(t, store.PauseNews, next(news), "no place is wanted")
+	starved := wantOf(1)
+	starved.Starved = true
+	m.second.claims++
+	_, err := m.second.Claim(t.Context(), store.Claim{Session: m.second.session, Number: m.second.claims, Wants: []store.Want{starved}})
+	require.NoError(t, err)
+	m.exec(t, `UPDATE SCHEMA.type_limit SET wanted_until = now() + interval '900 milliseconds' WHERE wanted_by IS NOT NULL`)
+	exchange()
+	require.Equal(t, store.PauseNews, next(news), "none is left")
+	m.exec(t, `UPDATE SCHEMA.type_limit SET wanted_until = now() + interval '900 milliseconds' WHERE wanted_by IS NOT NULL`)
+	exchange("a")
+	require.Equal(t, store.PlaceNews, <-news)
+	for range 3 {
+		require.Equal(t, store.PauseNews, next(others))
+	}
+}
+
 // count checks how many rows run.
 func (m *meeting) count(t *testing.T, n int) {
 	t.Helper()

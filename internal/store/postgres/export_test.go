@@ -200,7 +200,8 @@ func (s *Store) BuffersOf(ctx context.Context, c store.Claim) (buffers int64, er
 	return s.buffers(ctx, s.sql.claiming(c), c, s.lowWater.look(c))
 }
 
-// BuffersOfLimited makes a claim of a type as if it had a limit with room for so many, and returns how many buffers its statement used.
+// BuffersOfLimited makes a claim of a type as if it had a limit with room for so many, and likewise one in an exchange. It returns how many
+// buffers the one of them used that used more.
 func (s *Store) BuffersOfLimited(ctx context.Context, c store.Claim, room int) (buffers int64, err error) {
 	rooms, err := json.Marshal([]map[string]any{{"kind": c.Wants[0].Type, "name": c.Wants[0].Type, "rooms": room, "rated": false}})
 	if err != nil {
@@ -213,7 +214,14 @@ func (s *Store) BuffersOfLimited(ctx context.Context, c store.Claim, room int) (
 	if err != nil {
 		return 0, err
 	}
-	return s.buffers(ctx, s.sql.ClaimLimited, c, s.lowWater.look(c)) // an idle pool lends the connection that was used last
+	for _, q := range []*sqltext.Query{s.sql.ClaimLimited, s.sql.exchanging(c)} {
+		n, err := s.buffers(ctx, q, c, s.lowWater.look(c)) // an idle pool lends the connection that was used last
+		if err != nil {
+			return 0, err
+		}
+		buffers = max(buffers, n)
+	}
+	return buffers, nil
 }
 
 // BuffersOfTurns makes a claim of the tenants whose turn it is in the lane of the only want, without those rows that have none, and returns

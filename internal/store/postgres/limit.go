@@ -84,7 +84,7 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 		return all, err
 	}
 	maps.Copy(c.Limited, rooms)
-	if err := s.wantPlaces(ctx, conn, c.Wants, rooms); err != nil {
+	if err := s.wantPlaces(ctx, conn, c.Session, c.Wants, rooms); err != nil {
 		return all, err
 	}
 	again := c
@@ -106,7 +106,7 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 }
 
 // wantPlaces notes which limits had no room for a session that runs nothing of their types. It follows a claim that got nothing of these.
-func (s *Store) wantPlaces(ctx context.Context, conn *pgx.Conn, wants []store.Want, rooms map[string]store.Room) error {
+func (s *Store) wantPlaces(ctx context.Context, conn *pgx.Conn, session task.Session, wants []store.Want, rooms map[string]store.Room) error {
 	var names []string
 	for _, w := range wants {
 		if room, has := rooms[w.Type]; has && w.Starved && !room.Busy && room.Rows == 0 && !room.Rated {
@@ -116,7 +116,8 @@ func (s *Store) wantPlaces(ctx context.Context, conn *pgx.Conn, wants []store.Wa
 	if len(names) == 0 {
 		return nil
 	}
-	return exec(ctx, conn, s.sql.WantPlaces, arg("names", names))
+	s.wanting.Store(int64(session))
+	return exec(ctx, conn, s.sql.WantPlaces, arg("names", names), arg("session", session))
 }
 
 // claimRooms locks the limits and claims, two statements in one round trip and one transaction, to its end, commit included. In a claim of

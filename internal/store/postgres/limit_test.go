@@ -10,6 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // limitOf is a limit and a rate of the type that wantOf wants.
@@ -43,6 +44,27 @@ func TestLimitsThroughAPooler(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARateGoesOnAfterTheClockWasSetBack: what was counted at a time that has not come yet is counted from now on.
+func TestARateGoesOnAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	w := wantOf(5)
+	h.Insert(t, store.EnqueueRequest{Type: w.Type}, store.EnqueueRequest{Type: w.Type})
+	session, err := h.Join(t.Context(), limitOf(0))
+	require.NoError(t, err)
+	claim := func(number int64, n int) []task.Task {
+		w.N = n
+		rows, err := h.Claim(t.Context(), store.Claim{Session: session, Number: number, Wants: []store.Want{w}})
+		require.NoError(t, err)
+		return rows
+	}
+	require.Len(t, claim(1, 1), 1)
+	h.exec(t, `UPDATE SCHEMA.limit_bucket SET tokens = 0, counted_at = counted_at + interval '1 day'`)
+	number := int64(1)
+	require.Eventually(t, func() bool { number++; return len(claim(number, 1)) == 1 }, soon, time.Millisecond)
+	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.limit_bucket WHERE counted_at > clock_timestamp()`))
 }
 
 // TestAClaimDoesNotWaitLongForALimit: while another transaction has a limit locked, a claim reports that it did not get its turn, takes

@@ -19,9 +19,10 @@ const (
 	// pooler that shares server connections between clients loses it.
 	echoWithin = 2 * time.Second
 	echoPrefix = "echo "
-	asked      = "asked" // inserts send no payload
-	waiting    = "after" // a row came that waits for others
-	paused     = "pause" // a type was paused or resumed
+	asked      = "asked"  // inserts send no payload
+	waiting    = "after"  // a row came that waits for others
+	paused     = "pause"  // a type was paused or resumed
+	place      = "place " // and a session: there is a place in a limit for it
 
 	probeEvery  = 30 * time.Second // how long a silent connection is trusted
 	againFirst  = 200 * time.Millisecond
@@ -101,12 +102,12 @@ func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool)
 		*echoed = true
 	}
 	s.report(nil)
-	wake(store.Due | store.CancelNews | store.AfterNews | store.PauseNews) // for what came while no connection listened
+	wake(store.Due | store.CancelNews | store.AfterNews | store.PauseNews | store.PlaceNews) // for what came while no connection listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)
 		switch {
 		case err == nil:
-			notify(wake, payload)
+			s.heard(wake, payload)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !errors.Is(err, context.DeadlineExceeded):
@@ -119,9 +120,14 @@ func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool)
 	}
 }
 
-// notify says what a notification is about.
-func notify(wake func(store.News), payload string) {
+// heard says what a notification is about.
+func (s *Store) heard(wake func(store.News), payload string) {
+	session, isPlace := strings.CutPrefix(payload, place)
 	switch {
+	case isPlace:
+		if session == strconv.FormatInt(s.wanting.Load(), 10) {
+			wake(store.PlaceNews)
+		}
 	case payload == asked:
 		wake(store.CancelNews)
 	case payload == waiting:
@@ -171,6 +177,6 @@ func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func(store.News))
 		case payload == token:
 			return nil
 		}
-		notify(wake, payload)
+		s.heard(wake, payload)
 	}
 }

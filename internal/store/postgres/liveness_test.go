@@ -324,7 +324,7 @@ func TestCancelRequestsNotify(t *testing.T) {
 			return 0
 		}
 	}
-	require.Equal(t, store.Due|store.CancelNews|store.AfterNews|store.PauseNews, next(), "what may have been missed")
+	require.Equal(t, store.Due|store.CancelNews|store.AfterNews|store.PauseNews|store.PlaceNews, next(), "what may have been missed")
 	for range 3 { // once is enough
 		_, err := a.Cancel(t.Context(), row.ID, "alice")
 		require.NoError(t, err)

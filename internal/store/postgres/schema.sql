@@ -688,6 +688,7 @@ CREATE TABLE {schema}.type_limit (
     tenant_most  integer NOT NULL DEFAULT 0,
     tenant_burst integer NOT NULL DEFAULT 0,
     wanted_until timestamptz,                 -- until then a session wants a place that has none, and found no room
+    wanted_by  bigint,                        -- the session, the latest where there are several
     counts_all boolean NOT NULL DEFAULT true, -- rows may run that were claimed before there was a limit, and do not name it
     crowded    boolean NOT NULL DEFAULT true, -- more may run than most, as it may have become less: what ends leaves no place to others
     type       text PRIMARY KEY,

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,6 +76,7 @@ type Store struct {
 	stored   *hashes // policies known to be in the store
 	limits   limits
 	waits    waits
+	wanting  atomic.Int64 // the session that last wanted a place in a limit
 }
 
 // Open makes a store. It does not connect: the first call does, so an agent may start before its server.

@@ -3,27 +3,23 @@
 -- others count it: so this locks no limit, and exchanges of several agents go on beside each other.
 --
 -- A place is left by a row that names the limit which its type has now. There is no room where more may run than the limit says (crowded), or
--- where a rate would have to be asked. A note that another session wants a place does not count for longer after the clock was set back. Returns the ids that were settled, and the rooms, which the claim finds in a setting.
-WITH bound AS MATERIALIZED (
-    SELECT set_config('lock_timeout', '40ms', true) IS NOT NULL AS set
-), deleted AS (
-    DELETE FROM {schema}.task AS t
-    WHERE t.id = ANY (@ids::bigint[]) AND t.fence = (@fences::bigint[])[width_bucket(t.id, @ids::bigint[])]
-        AND t.session = @session
-      AND t.claim IS NOT NULL AND (SELECT set FROM bound) AND t.batch_id IS NULL
-      AND t.key IS NULL AND t.lock IS NULL AND t.awaited IS NULL
-    RETURNING {done_columns}, t.limited
-), leaving AS (
+-- where a rate would have to be asked. A note that another session wants a place does not count for longer after the clock was set back. Where the agent leaves
+-- places of types (leaves) to who wants them, the session that wants one is notified. Returns the ids that were settled, and the rooms, which
+-- the claim finds in a setting.
+WITH {done_deleted}, leaving AS (
     {done_row}
 ), archived AS (
     {archive_row}
     RETURNING id
 ), room AS MATERIALIZED (
-    SELECT k.kind, l.name, CASE WHEN b.most > 0 AND b.rate = 0 AND NOT b.crowded
-        THEN (SELECT count(*) FROM deleted AS d WHERE d.limited = l.name) ELSE 0 END AS n, b.wanted_until > now() AND b.wanted_until < now() + interval '1 second' AS wanted
-    FROM unnest(@types::text[]) AS k (kind)
+    SELECT k.kind, k.kind = ANY (@types::text[]) AS asked, k.kind = ANY (@leaves::text[]) AS leaves, l.name,
+        (SELECT count(*) FROM deleted AS d WHERE d.limited = l.name) AS n, b.most > 0 AND b.rate = 0 AND NOT b.crowded AS free,
+        b.wanted_until > now() AND b.wanted_until < now() + interval '1 second' AS wanted, b.wanted_by
+    FROM (SELECT unnest(@types::text[]) UNION SELECT unnest(@leaves::text[])) AS k (kind)
     JOIN {schema}.type_limit AS l ON l.type = k.kind
     JOIN {schema}.type_limit AS b ON b.type = l.name AND b.name = l.name
 )
 SELECT ARRAY(SELECT a.id FROM archived AS a), set_config('leasehold.rooms', coalesce((
-    SELECT jsonb_agg(jsonb_build_object('kind', r.kind, 'name', r.name, 'rooms', r.n, 'rated', false, 'wanted', r.wanted)) FROM room AS r), '[]')::text, true)
+    SELECT jsonb_agg(jsonb_build_object('kind', r.kind, 'name', r.name, 'rooms', CASE WHEN r.free THEN r.n ELSE 0 END, 'rated', false, 'wanted', r.wanted))
+    FROM room AS r WHERE r.asked), '[]')::text, true),
+    ARRAY(SELECT pg_notify({channel_literal}, 'place ' || r.wanted_by)::text FROM room AS r WHERE r.leaves AND r.wanted AND r.free AND r.n > 0)

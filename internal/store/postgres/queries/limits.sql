@@ -28,7 +28,7 @@ ON CONFLICT (task_id, fence) DO NOTHING
 
 -- name: want_places
 -- Notes for those who exchange places of these limits that a session has found no room and runs nothing. It waits for no claim.
-UPDATE {schema}.type_limit AS l SET wanted_until = now() + interval '100 milliseconds'
+UPDATE {schema}.type_limit AS l SET wanted_until = now() + interval '100 milliseconds', wanted_by = @session
 WHERE l.type = ANY (ARRAY(
     SELECT k.type FROM {schema}.type_limit AS k
     WHERE k.type = ANY (@names::text[]) AND (k.wanted_until IS NULL OR k.wanted_until NOT BETWEEN now() + interval '40 milliseconds' AND now() + interval '1 second')
