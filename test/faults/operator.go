@@ -25,7 +25,7 @@ func (w *world) operate(ctx context.Context, who int) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !w.o.SQLite && r.IntN(5) == 0 {
+		if r.IntN(5) == 0 {
 			w.operateSequence(ctx, r)
 			continue
 		}

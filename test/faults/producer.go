@@ -53,11 +53,8 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	if len(kinds) == 0 {
 		kinds = append([]string{
 			"plain", "held", "held", "completed", "completed", "accepted", "streamed", "ordered", "child", "child", "steady", "patient",
-			kindServe, kindServe, kindServe, kindBundle, kindBundle,
+			kindServe, kindServe, kindServe, kindBundle, kindBundle, kindChained, kindChained,
 		}, w.rolledBack()...)
-		if !w.o.SQLite { // operators resolve what blocks a sequence with functions of PostgreSQL's
-			kinds = append(kinds, kindChained, kindChained)
-		}
 	}
 	kind := kinds[r.IntN(len(kinds))]
 	size := 1 + r.IntN(3)

@@ -24,7 +24,7 @@ func TestRollingUpgrade(t *testing.T) {
 	for seed := range uint64(harness.Sized(1, 4)) {
 		o := faults.Options{
 			Seed: seed + 1, Rate: 5, Batches: 2 * time.Second, Operators: 2, Holders: 3, Items: 4, Followers: 4,
-			Kinds: []string{"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "child", "reserve", "charge"}, // none is slow
+			Kinds: []string{"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "child", "chained", "reserve", "charge"}, // none is slow
 			// The default. A migration locks the hot table, on a busy machine for a second or two, and agents that could not write
 			// their presence for most of its length would stop their work.
 			Presence: 15 * time.Second,

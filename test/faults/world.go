@@ -287,7 +287,7 @@ func (w *world) settleDown(t testing.TB) {
 			}
 		}
 		cancel()
-		if err == nil && left > 0 && !w.o.SQLite {
+		if err == nil && left > 0 {
 			w.resolveAll(t.Context())
 		}
 		if err == nil && left == 0 {
