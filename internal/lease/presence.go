@@ -71,7 +71,9 @@ func (k *Keeper) sendHeartbeat(ctx context.Context, limit time.Duration) {
 	k.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	began := k.clock.Now()
 	unleased, err := k.present(call, nil)
+	k.took("present", began)
 	if len(unleased) > 0 && k.unleased != nil {
 		k.unleased(ctx, unleased)
 	}
@@ -86,6 +88,11 @@ func (k *Keeper) sendHeartbeat(ctx context.Context, limit time.Duration) {
 		k.metrics.Outage.Failed(k.log, "present", err, "session", k.Session(),
 			"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
 	}
+}
+
+// took notes how long a store call has taken that began at that local time.
+func (k *Keeper) took(op string, began time.Duration) {
+	k.metrics.StoreDuration.WithLabelValues(op).Observe((k.clock.Now() - began).Seconds())
 }
 
 // failed counts a store call of that ctx that failed. A call that its caller has cancelled has not failed.

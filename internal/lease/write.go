@@ -140,7 +140,9 @@ func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 		return true
 	}
 	call, cancel := context.WithTimeout(ctx, Period(k.agent.Presence))
+	began := k.clock.Now()
 	answers, err := k.store.Renew(call, k.Session(), rows)
+	k.took("renew", began)
 	cancel()
 	var lost, back []*Lease
 	for i, l := range writers {
