@@ -62,7 +62,7 @@ func TestRenewalsBesideManyThatWait(t *testing.T) {
 	harness.StartAgent(t, harness.AgentOptions{
 		Name: "agent", Store: h.url, Listen: listen, Agent: "  workers = 40",
 		Config: fmt.Sprintf("task \"work\" {\n  webhook {\n    url = %q\n  }\n}\n"+
-			"task \"long\" {\n  heartbeat = \"2s\"\n  command {\n    argv = [\"sh\", \"-c\", \"n=0; while sleep 0.5; do n=$((n+1)); echo $n >&3; done\"]\n  }\n}", h.endpoint.url),
+			"task \"long\" {\n  timeout = \"1h\"\n  heartbeat = \"2s\"\n  command {\n    argv = [\"sh\", \"-c\", \"n=0; while sleep 0.5; do n=$((n+1)); echo $n >&3; done\"]\n  }\n}", h.endpoint.url),
 	})
 	h.insert(long, fmt.Sprintf(`INSERT INTO leasehold.task (type) SELECT 'long' FROM generate_series(1, %d)`, long))
 	harness.Until(t, workWithin, "they run", func() bool {
