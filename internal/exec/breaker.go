@@ -25,7 +25,8 @@ const (
 
 // Breakers hold back attempts at targets that are out of reach: one breaker for each type and phase. It opens when an
 // attempt could not be delivered, or when five rows in a row got the answer that the target is unavailable; then one
-// attempt at a time is let through, after growing pauses, until one reaches the target. Types are named as declared.
+// attempt at a time is let through, after growing pauses, until one reaches the target. From then on the target gets a growing
+// share (ramp). Types are named as declared.
 type Breakers struct {
 	open *prometheus.GaugeVec // by type and phase; nil: none
 	rand func() float64
@@ -43,6 +44,8 @@ type breaker struct {
 	gauge prometheus.Gauge // nil: none
 
 	isOpen      bool
+	since       time.Time // when it opened
+	ramp        ramp
 	pause       time.Duration // the last one
 	until       time.Time     // no trial before
 	lastTrial   time.Time     // when the latest of the trials began
@@ -59,14 +62,17 @@ func NewBreakers(open *prometheus.GaugeVec, random func() float64) *Breakers {
 	return &Breakers{open: open, rand: random, all: make(map[place]*breaker)}
 }
 
-// Room returns how many attempts may start beside those that run: n < 0 is no bound, 1 is one trial, and 0 is none, to
-// be asked again once wait has passed. Asking changes nothing.
+// Room returns how many attempts may start beside those that run: n < 0 is no bound, and 0 is none, to be asked again once wait
+// has passed. While the breaker is open, it is one at most, the trial. Asking changes nothing.
 func (b *Breakers) Room(typ string, phase task.Phase) (n int, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x := b.all[place{typ, phase}]
-	if x == nil || !x.isOpen {
+	if x == nil {
 		return noBound, 0
+	}
+	if !x.isOpen {
+		return x.ramp.room(time.Now())
 	}
 	if wait := x.wait(time.Now()); wait > 0 {
 		return closedForNow, wait
@@ -80,10 +86,11 @@ func (b *Breakers) Begin(typ string, phase task.Phase, id task.ID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x := b.at(typ, phase)
+	now := time.Now()
 	if !x.isOpen {
+		x.ramp.begin(id, now)
 		return true
 	}
-	now := time.Now()
 	if x.wait(now) > 0 {
 		return false
 	}
@@ -106,6 +113,7 @@ func (b *Breakers) Release(typ string, phase task.Phase, id task.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if x := b.all[place{typ, phase}]; x != nil {
+		x.ramp.end(id)
 		delete(x.trials, id)
 	}
 }
@@ -117,7 +125,11 @@ func (b *Breakers) Done(typ string, phase task.Phase, id task.ID, o task.Outcome
 	defer b.mu.Unlock()
 	x := b.at(typ, phase)
 	verdict := classify(o)
+	x.ramp.end(id)
 	if !x.isOpen {
+		if verdict == sentAway {
+			x.ramp.shrink(time.Now())
+		}
 		if x.opens(id, o, verdict) {
 			b.openUp(x)
 		}
@@ -152,7 +164,9 @@ func (b *Breakers) at(typ string, phase task.Phase) *breaker {
 
 // openUp opens a breaker, or leaves it open for a longer pause than before.
 func (b *Breakers) openUp(x *breaker) {
-	x.isOpen = true
+	if !x.isOpen {
+		x.isOpen, x.since, x.ramp = true, time.Now(), ramp{}
+	}
 	x.pause = min(max(2*x.pause, firstPause), longestPause)
 	x.until = time.Now().Add(time.Duration(float64(x.pause) * (1 - jitterOfPause*b.rand())))
 	clear(x.unavailable)
@@ -162,7 +176,11 @@ func (b *Breakers) openUp(x *breaker) {
 }
 
 func (x *breaker) close() {
-	x.isOpen, x.pause = false, 0
+	now := time.Now()
+	x.isOpen, x.pause, x.ramp = false, 0, newRamp(now, now.Sub(x.since))
+	for id := range x.trials { // one that has reached its target may go on
+		x.ramp.begin(id, now)
+	}
 	clear(x.trials)
 	clear(x.unavailable)
 	if x.gauge != nil {

@@ -307,7 +307,7 @@ func TestBreakerOfACheck(t *testing.T) {
 	defer l.Close()
 	require.Equal(t, task.Succeeded, r.Run(l, typ).Verdict)
 	n, _ = r.Breakers().Room("a", task.Check)
-	require.Equal(t, -1, n)
+	require.NotContains(t, []int{closedForNow, oneTrial}, n)
 }
 
 func TestCheckByCommand(t *testing.T) {

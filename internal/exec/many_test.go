@@ -195,7 +195,7 @@ func TestManyAndTheBreaker(t *testing.T) {
 	require.Equal(t, 1, trials)
 	require.Equal(t, 1, m.requests[enoughRows])
 	n, _ = r.Breakers().Room(typ.Name, task.Run)
-	require.Equal(t, noBound, n)
+	require.NotContains(t, []int{closedForNow, oneTrial}, n)
 }
 
 // An attempt that is alone goes to such a target in a request of one.

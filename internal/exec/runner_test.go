@@ -82,7 +82,7 @@ func TestApplicationRestarts(t *testing.T) {
 	o = attempt(r, typ, 9)
 	require.Equal(t, task.Failed, o.Verdict, "404: the target was reached")
 	n, _ := r.Breakers().Room("a", task.Run)
-	require.Equal(t, -1, n)
+	require.NotContains(t, []int{closedForNow, oneTrial}, n)
 }
 
 func TestCommandThatCannotStart(t *testing.T) {

@@ -91,7 +91,7 @@ func TestRenewalsBesideManyThatWait(t *testing.T) {
 // renewals returns how many calls to the store have renewed leases, and how many of these took no longer than so many seconds.
 func renewals(t *testing.T, listen, within string) (all, quick int) {
 	t.Helper()
-	resp, err := http.Get("http://" + listen + "/metrics") //nolint:noctx // the agent is the test's
+	resp, err := (&http.Client{Timeout: sqlWithin}).Get("http://" + listen + "/metrics") //nolint:noctx // it has a time limit
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
