@@ -92,7 +92,9 @@ func (e *Engine) begins(a *attempt) bool {
 		return false
 	}
 	m := &a.declared.meters
-	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
+	late := max(l.Now().Sub(row.RunAt), 0)
+	m.latency.Observe(late.Seconds())
+	e.catch.started(e.o.Clock.Now(), late)
 	m.running.Inc()
 	return true
 }

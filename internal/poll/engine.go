@@ -102,6 +102,7 @@ type Engine struct {
 	locks  *promoter
 	after  *unblocker
 	paused *pauser
+	catch  *catchUp
 
 	current atomic.Pointer[generation] // replaced by the loop, between two turns
 	next    atomic.Pointer[generation] // to be the current one; nil: none
@@ -146,6 +147,7 @@ func New(o Options) *Engine {
 	e.policies.known = make(map[task.PolicyHash]*task.Policy)
 	g := newGeneration(o.Declarations, o.Metrics)
 	e.paused = newPauser(e)
+	e.catch = newCatchUp(e)
 	e.use(g)
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: g.describe(o.Agent), Log: o.Log, Metrics: o.Metrics, Unleased: e.unleased,
@@ -181,7 +183,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	var actors sync.WaitGroup
 	work, stopWork := context.WithCancel(calls)
-	for _, f := range []func(context.Context){e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.paused.run, e.wake.listenTo(e)} {
+	for _, f := range []func(context.Context){
+		e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.paused.run, e.catch.run, e.wake.listenTo(e),
+	} {
 		actors.Go(func() { f(work) })
 	}
 	e.work(ctx, calls)

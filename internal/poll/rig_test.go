@@ -174,6 +174,10 @@ func (w *wire) Pauses(ctx context.Context) ([]store.TypePause, error) {
 	return cut(ctx, w, "pauses", func() ([]store.TypePause, error) { return w.Store.Pauses(ctx) })
 }
 
+func (w *wire) Stats(ctx context.Context) (store.Stats, error) {
+	return cut(ctx, w, "stats", func() (store.Stats, error) { return w.Store.Stats(ctx) })
+}
+
 func (w *wire) Listen(ctx context.Context, wake func(store.News)) error {
 	if w.deaf {
 		<-ctx.Done()

@@ -42,6 +42,8 @@ type Store interface {
 	Sweep(ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View) ([]store.Reaped, error)
 	// Holders returns what the session sees of the sessions that hold rows. It only reads.
 	Holders(ctx context.Context, s task.Session) (store.Holders, error)
+	// Stats counts what waits and runs.
+	Stats(ctx context.Context) (store.Stats, error)
 	// Pauses lists the types that are paused: no rows of these are to be claimed.
 	Pauses(ctx context.Context) ([]store.TypePause, error)
 	// Policies reads stored policies; an unknown hash is missing from the result.

@@ -97,7 +97,8 @@ func PageSize(limit int) int {
 
 // Stats is the store at a glance.
 type Stats struct {
-	Waiting       []TypeCount // rows of the hot table by type and state
+	Waiting       []TypeCount      // rows of the hot table by type and state
+	Due           map[string]int64 // rows that are due and may start, but for what limits say, by type: none that waits for a lock, its turn or others
 	OldestDue     map[string]time.Duration
 	Orphans       map[string]int64 // waiting rows of types that no present agent with workers declares
 	AgentsPresent int              // with workers: an observer claims nothing, and does not count

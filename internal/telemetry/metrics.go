@@ -24,6 +24,7 @@ type Metrics struct {
 	Sweeps           prometheus.Counter // reaped rows
 	BreakerOpen      *prometheus.GaugeVec
 	TypePaused       *prometheus.GaugeVec
+	CatchUpRows      prometheus.Gauge // due rows that are left while the agent catches up
 	StoreErrors      *prometheus.CounterVec
 	StoreDuration    *prometheus.HistogramVec
 
@@ -67,6 +68,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Sweeps:           counter("leasehold_sweeps_total", "Number of rows reaped because their lease had expired or their session had ended."),
 		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the breaker is open because the target is out of reach, else 0.", "type", "phase"),
 		TypePaused:       gauges("leasehold_type_paused", "1 while an operator has paused the type, else 0.", "type"),
+		CatchUpRows:      gauge("leasehold_catch_up_rows", "Number of due rows of the agent's types while it catches up after an outage, else 0."),
 		StoreErrors:      counters("leasehold_store_errors_total", "Number of store calls that failed.", "op"),
 		StoreDuration:    histograms("leasehold_store_duration_seconds", "Duration of store calls, in seconds.", quick, "op"),
 		Outage:           &Outage{},

@@ -167,6 +167,7 @@ func statsOldest(t testing.TB, h Harness) {
 		store.EnqueueRequest{Type: "b", In: time.Hour}, store.EnqueueRequest{Type: "c"})
 	r.Advance(t, 5*time.Minute)
 	got := r.stats().OldestDue
+	require.Equal(t, map[string]int64{kind: 2, "c": 1}, r.stats().Due)
 	require.InDelta(t, 15*time.Minute, got[kind], float64(slack))
 	require.Zero(t, got["b"], "none is due")
 	require.InDelta(t, 5*time.Minute, got["c"], float64(slack))

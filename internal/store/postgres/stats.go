@@ -11,7 +11,7 @@ import (
 
 // Stats counts what waits and runs.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
-	stats := store.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
+	stats := store.Stats{Due: map[string]int64{}, OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
 	err := s.do(ctx, "count tasks", func(ctx context.Context, conn *pgx.Conn) error {
 		declared, err := s.declared(ctx, conn, &stats)
 		if err != nil {
@@ -25,10 +25,14 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 			return err
 		}
 		var c store.TypeCount
+		var due int64
 		var oldest *int64
-		return forEach(ctx, conn, []any{&c.Type, (*string)(&c.State), &c.N, &oldest}, func() error {
+		return forEach(ctx, conn, []any{&c.Type, (*string)(&c.State), &c.N, &due, &oldest}, func() error {
 			stats.Waiting = append(stats.Waiting, c)
 			if c.State.Waiting() {
+				if due > 0 {
+					stats.Due[c.Type] += due
+				}
 				count(&stats, c, oldest, declared)
 			}
 			return nil

@@ -195,25 +195,26 @@ func conditions(f store.TaskFilter) (all []string, args []sqltext.Arg) {
 // counting is a statement that counts the live rows of each type in some states, in their order.
 type counting struct {
 	query  *sqltext.Query
+	due    bool // its rows can be due
 	states []task.State
 }
 
 func (q *statements) countings() []counting {
 	return []counting{
-		{q.CountDue, []task.State{task.StatePending, task.StateRetryPending}},
-		{q.CountRollback, []task.State{task.StateRollbackPending}},
-		{q.CountTenantDue, []task.State{task.StatePending, task.StateRetryPending}},
-		{q.CountTenantRollback, []task.State{task.StateRollbackPending}},
-		{q.CountHeld, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
-		{q.CountTurns, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
-		{q.CountAfter, []task.State{task.StatePending, task.StateRetryPending}},
-		{q.CountRunning, []task.State{task.StateRunning, task.StateRollbackRunning}},
+		{q.CountDue, true, []task.State{task.StatePending, task.StateRetryPending}},
+		{q.CountRollback, true, []task.State{task.StateRollbackPending}},
+		{q.CountTenantDue, true, []task.State{task.StatePending, task.StateRetryPending}},
+		{q.CountTenantRollback, true, []task.State{task.StateRollbackPending}},
+		{q.CountHeld, false, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
+		{q.CountTurns, false, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
+		{q.CountAfter, false, []task.State{task.StatePending, task.StateRetryPending}},
+		{q.CountRunning, false, []task.State{task.StateRunning, task.StateRollbackRunning}},
 	}
 }
 
 // Stats counts what waits and runs.
 func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
-	st := store.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
+	st := store.Stats{Due: map[string]int64{}, OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
 	err := s.view(ctx, "count tasks", func(t *snapshot) error {
 		now := s.now()
 		declared, err := t.declaredTypes(now, &st)
@@ -235,11 +236,16 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 
 // add runs the counting and adds what it finds to the statistics.
 func (c *counting) add(t *snapshot, st *store.Stats, declared map[string]bool, now time.Time) error {
+	var args []sqltext.Arg
+	if c.due {
+		args = []sqltext.Arg{arg("now", stamp(now))}
+	}
 	return t.query(func(r *sql.Rows) error {
 		var name string
 		var oldest time.Time
+		var due int64
 		counts := make([]int64, len(c.states))
-		dest := []any{&name, timeOf{&oldest}}
+		dest := []any{&name, timeOf{&oldest}, &due}
 		for i := range counts {
 			dest = append(dest, &counts[i])
 		}
@@ -255,11 +261,12 @@ func (c *counting) add(t *snapshot, st *store.Stats, declared map[string]bool, n
 				st.Orphans[name] += n
 			}
 		}
-		if ago := now.Sub(oldest); !oldest.IsZero() && c.states[0].Waiting() && ago >= 0 {
-			st.OldestDue[name] = max(st.OldestDue[name], ago)
+		if due > 0 {
+			st.Due[name] += due
+			st.OldestDue[name] = max(st.OldestDue[name], now.Sub(oldest))
 		}
 		return nil
-	}, c.query)
+	}, c.query, args...)
 }
 
 // addCount adds rows to the count of their type and state: those that wait for their lock are counted apart.

@@ -113,7 +113,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	}
 	defer s.mu.Unlock()
 	stats := store.Stats{
-		OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}, Archived: int64(len(s.archive)),
+		Due: map[string]int64{}, OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}, Archived: int64(len(s.archive)),
 	}
 	declared := map[string]bool{}
 	for session, a := range s.agents {
@@ -134,6 +134,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 			stats.Orphans[r.Type]++
 		}
 		if ago := now.Sub(r.RunAt); ago >= 0 && r.Held == "" {
+			stats.Due[r.Type]++
 			stats.OldestDue[r.Type] = max(stats.OldestDue[r.Type], ago)
 		}
 	}

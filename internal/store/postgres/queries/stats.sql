@@ -16,7 +16,7 @@ FROM (
 
 -- name: stats
 -- The hot table by type and state, with the age in microseconds of the oldest row that is due; one that waits for its lock is not.
-SELECT type, state, count(*), (extract(epoch FROM now() - min(run_at) FILTER (WHERE run_at <= now() AND held IS NULL)) * 1000000)::bigint
+SELECT type, state, count(*), count(*) FILTER (WHERE run_at <= now() AND held IS NULL), (extract(epoch FROM now() - min(run_at) FILTER (WHERE run_at <= now() AND held IS NULL)) * 1000000)::bigint
 FROM {schema}.task GROUP BY type, state ORDER BY type, state
 
 -- name: archived

@@ -50,40 +50,42 @@ FROM agent WHERE present_until > @now AND workers > 0 AND ordered IS NULL;
 -- name: count_due
 -- The counts of live rows are read from one index each, and in its order: payloads cost nothing, and nothing is sorted. INDEXED
 -- BY: after an ANALYZE the planner may prefer the table.
-SELECT type, min(run_at), count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
+SELECT type, min(run_at), count(*) FILTER (WHERE run_at <= @now), count(*) FILTER (WHERE state = 'pending'),
+    count(*) FILTER (WHERE state = 'retry_pending')
 FROM task INDEXED BY task_due WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NULL GROUP BY type;
 
 -- name: count_rollback
-SELECT type, min(run_at), count(*) FILTER (WHERE state = 'rollback_pending')
+SELECT type, min(run_at), count(*) FILTER (WHERE run_at <= @now), count(*) FILTER (WHERE state = 'rollback_pending')
 FROM task INDEXED BY task_rollback WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL GROUP BY type;
 
 -- name: count_tenant_due
-SELECT type, min(run_at), count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
+SELECT type, min(run_at), count(*) FILTER (WHERE run_at <= @now), count(*) FILTER (WHERE state = 'pending'),
+    count(*) FILTER (WHERE state = 'retry_pending')
 FROM task INDEXED BY task_tenant WHERE state IN ('pending', 'retry_pending') AND held IS NULL AND tenant IS NOT NULL GROUP BY type;
 
 -- name: count_tenant_rollback
-SELECT type, min(run_at), count(*) FILTER (WHERE state = 'rollback_pending')
+SELECT type, min(run_at), count(*) FILTER (WHERE run_at <= @now), count(*) FILTER (WHERE state = 'rollback_pending')
 FROM task INDEXED BY task_tenant_rollback WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NOT NULL GROUP BY type;
 
 -- name: count_held
 -- Rows that wait for their lock are not due, whatever run_at is.
-SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending'),
+SELECT type, NULL, 0, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending'),
     count(*) FILTER (WHERE state = 'rollback_pending')
 FROM task INDEXED BY task_held WHERE held = 'lock' GROUP BY type;
 
 -- name: count_turns
 -- Nor are rows that wait for their turn.
-SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending'),
+SELECT type, NULL, 0, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending'),
     count(*) FILTER (WHERE state = 'rollback_pending')
 FROM task INDEXED BY task_turns WHERE held = 'sequence' GROUP BY type;
 
 -- name: count_after
 -- Rows that wait for others are not due either.
-SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
+SELECT type, NULL, 0, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
 FROM task INDEXED BY task_after WHERE held = 'after' GROUP BY type;
 
 -- name: count_running
-SELECT type, min(run_at), count(*) FILTER (WHERE state = 'running'), count(*) FILTER (WHERE state = 'rollback_running')
+SELECT type, min(run_at), 0, count(*) FILTER (WHERE state = 'running'), count(*) FILTER (WHERE state = 'rollback_running')
 FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running') GROUP BY type;
 
 -- name: count_archived
