@@ -89,7 +89,7 @@ func (e *engine) newAgent(ctx context.Context, j work.Job, cfg *config.Config) (
 			o.Guardian = guardian.Self()
 		}
 		runner := exec.New(o)
-		runner.Declare(cfg.Tasks)
+		runner.Declare(cfg.Tasks, cfg.Agent.Workers)
 		executor, gate, present, a.stopRunner = counted{runner, e.doer}, runner.Gate(), runner.Presence, runner.Close
 	}
 	a.batches = batch.New(batch.Options{Work: batch.NewEngine(a.place), Poll: cfg.Agent.Poll, Log: logger(), Metrics: metrics})

@@ -18,7 +18,7 @@ func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, r
 	runner := exec.New(exec.Options{
 		Log: a.log, Metrics: a.metrics, Version: version, Workers: cfg.Agent.Workers, Guardian: guardian,
 	})
-	runner.Declare(cfg.Tasks)
+	runner.Declare(cfg.Tasks, cfg.Agent.Workers)
 	loop := poll.New(poll.Options{
 		Declarations: declarations(cfg),
 
@@ -33,6 +33,7 @@ func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, r
 		Gate:     runner.Gate(),
 		Present:  runner.Presence,
 		Batch:    a.batches.Note,
+		Removed:  runner.Forget,
 		Joined:   func() { close(a.joined) },
 		Draining: runner.Drain,
 		Ordered:  a.orders.take,

@@ -22,11 +22,11 @@ const (
 // are bounded, in all and for each address: for one too many the one that has waited for its next request the longest is
 // closed, of the address that has the most. One whose request is being answered is never closed for another.
 type connections struct {
-	limit int // in all
-	share int // of one address off this host
-	log   *slog.Logger
+	log *slog.Logger
 
 	mu     sync.Mutex
+	limit  int       // in all
+	share  int       // of one address off this host
 	freed  sync.Cond // a place may be free, or the book is closed; with mu
 	closed bool
 	open   int
@@ -55,12 +55,29 @@ type connection struct {
 }
 
 func newConnections(limit int, log *slog.Logger) *connections {
+	b := &connections{log: log, peers: make(map[netip.Prefix]*peer)}
+	b.freed.L = &b.mu
+	b.bound(limit)
+	return b
+}
+
+// bound sets how many there may be in all; 0: DefaultConnections.
+func (b *connections) bound(limit int) {
 	if limit <= 0 {
 		limit = DefaultConnections
 	}
-	b := &connections{limit: limit, share: max(limit/2, min(leastShare, limit)), log: log, peers: make(map[netip.Prefix]*peer)}
-	b.freed.L = &b.mu
-	return b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.limit
+	b.limit, b.share = limit, max(limit/2, min(leastShare, limit))
+	for _, p := range b.peers {
+		if p.share == before { // of this host
+			p.share = b.limit
+		} else {
+			p.share = b.share
+		}
+	}
+	b.freed.Broadcast()
 }
 
 // listener hands out connections that are in the book.
@@ -96,9 +113,9 @@ func (l *listener) Close() error {
 // being answered, which is bounded for each. nil: it is refused, as its address has all that it may have, or the listener
 // is closed.
 func (b *connections) admit(c net.Conn) *connection {
-	key, share := b.address(c)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	key, share := b.address(c)
 	for !b.closed {
 		p := b.peers[key]
 		if p == nil {

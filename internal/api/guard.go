@@ -8,15 +8,21 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 )
 
 // guard decides who may ask what. A web page in a browser on this host can send requests to a loopback port, its own
 // name bound to 127.0.0.1 or not; what it cannot do is leave out Origin and choose Host. So on loopback a foreign one
 // of these is refused, and so is whatever a proxy forwards from elsewhere. Off loopback the token decides.
 type guard struct {
-	next  http.Handler
-	local bool
-	unix  bool
+	next   http.Handler
+	local  bool
+	unix   bool
+	admits atomic.Pointer[admitted]
+}
+
+// admitted is what a configuration says of who may ask.
+type admitted struct {
 	token string
 	// advertised is the host, with its port, by which the operator says that this listener is reached; "": none.
 	advertised string
@@ -44,7 +50,8 @@ func (g *guard) foreign(r *http.Request) string {
 				"set `listen` to another address, and `token`, in the agent block"
 		}
 	}
-	if !g.unix && !localHost(r.Host) && (g.advertised == "" || !strings.EqualFold(r.Host, g.advertised)) {
+	advertised := g.admits.Load().advertised
+	if !g.unix && !localHost(r.Host) && (advertised == "" || !strings.EqualFold(r.Host, advertised)) {
 		return "this listener accepts only localhost and loopback addresses, not the host " + quote(r.Host) +
 			": if it is reached by that name, set `advertise` in the agent block to a URL with that host"
 	}
@@ -80,16 +87,17 @@ func (g *guard) mayRead(r *http.Request) bool { return g.local || g.authorized(r
 
 func (g *guard) authorized(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || g.token == "" {
+	token := g.admits.Load().token
+	if !ok || token == "" {
 		return false
 	}
 	// Hashes are of one length, so the time reveals nothing of the token's.
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(g.token))
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
 func (g *guard) remedy() string {
-	if g.token == "" {
+	if g.admits.Load().token == "" {
 		return "off loopback this requires a token, but none is configured: set `token` in the agent block"
 	}
 	return "off loopback this requires the token: send it as `Authorization: Bearer …`"

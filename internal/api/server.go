@@ -26,6 +26,8 @@ type Options struct {
 	// Pings answers everything under /ping/, also to those without the token: each ping URL is a secret of its own. nil:
 	// there is nothing.
 	Pings http.Handler
+	// Reload answers a POST to ReloadPath: on a loopback listener to all of this host, else with the token. nil: there is nothing.
+	Reload http.Handler
 	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
 	// listener answers to this host too. "": none.
 	Advertise string
@@ -36,9 +38,13 @@ type Options struct {
 // Server answers on the agent's listener.
 type Server struct {
 	listener *listener
+	gate     *guard
 	server   *http.Server
 	stop     context.CancelFunc // ends what answers have under way
 }
+
+// ReloadPath is where an agent is asked to read its configuration again.
+const ReloadPath = "/api/reload"
 
 // Bounds of one connection and one request.
 const (
@@ -56,7 +62,7 @@ func New(l net.Listener, o Options) *Server {
 	ready := &readiness{probes: &o.Probes, ctx: ctx}
 	mux := http.NewServeMux()
 	gate := &guard{
-		next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token, advertised: host(o.Advertise),
+		next: mux, local: local(l), unix: l.Addr().Network() == "unix",
 	}
 	mux.Handle("/-/healthy", readOnly(probe(o.Probes.healthy, gate.mayRead)))
 	mux.Handle("/-/ready", readOnly(probe(ready.check, gate.mayRead)))
@@ -68,6 +74,9 @@ func New(l net.Listener, o Options) *Server {
 	if o.Pings != nil {
 		mux.Handle("/ping/", o.Pings)
 	}
+	if o.Reload != nil {
+		mux.Handle(ReloadPath, only(http.MethodPost, o.Reload))
+	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusNotFound, "the HTTP API is not in this version: use the commands, or SQL")
 	})
@@ -76,7 +85,7 @@ func New(l net.Listener, o Options) *Server {
 		problem(w, http.StatusNotFound, "nothing is served at "+quote(r.URL.Path))
 	})
 	s := &Server{
-		listener: &listener{l, newConnections(o.Connections, o.Log)}, stop: stop,
+		listener: &listener{l, newConnections(o.Connections, o.Log)}, gate: gate, stop: stop,
 		server: &http.Server{
 			Handler:           booked(gate),
 			ConnContext:       withConnection,
@@ -89,9 +98,18 @@ func New(l net.Listener, o Options) *Server {
 			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		},
 	}
+	s.Admit(o.Token, o.Advertise)
 	s.server.RegisterOnShutdown(s.listener.book.closeSilent) // the listener is closed by then, so no further one is admitted
 	return s
 }
+
+// Admit replaces Options.Token and Options.Advertise, at any time.
+func (s *Server) Admit(token, advertise string) {
+	s.gate.admits.Store(&admitted{token: token, advertised: host(advertise)})
+}
+
+// Keep replaces Options.Connections, at any time. What is open beyond that stays until it ends or makes room for another.
+func (s *Server) Keep(connections int) { s.listener.book.bound(connections) }
 
 // host is the host and port of an address, as a request's Host names them; "" for none.
 func host(address string) string {
@@ -125,6 +143,18 @@ func readOnly(next http.Handler) http.HandlerFunc {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			problem(w, http.StatusMethodNotAllowed, "use GET")
+			return
+		}
+		next.ServeHTTP(w, r)
+	}
+}
+
+// only refuses every other method.
+func only(method string, next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != method {
+			w.Header().Set("Allow", method)
+			problem(w, http.StatusMethodNotAllowed, "use "+method)
 			return
 		}
 		next.ServeHTTP(w, r)

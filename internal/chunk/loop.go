@@ -19,6 +19,7 @@ type Plan struct {
 	Declaration store.ChunkDeclaration
 	Place       string                 // where the configuration declares it, as "file:line", for the log
 	Open        func() (Source, error) // of its table; the Loop closes it
+	At          string                 // what Open opens, with its password: only compared, so that a plan goes on that stays as it is
 }
 
 // Options are the parts of a Loop.
@@ -42,57 +43,96 @@ const (
 	shortestRest = 20 * time.Millisecond
 	firstRetry   = 100 * time.Millisecond
 	lastRetry    = 10 * time.Second
-	doubled      = 10 // how often a rest is doubled at most
+	doubled      = 10             // how often a rest is doubled at most
+	never        = 24 * time.Hour // about: there is nothing to declare
 )
 
 // Loop declares the plans of one agent, and plans those that are in force as it declares them.
 type Loop struct {
 	o Options
 
-	mu      sync.Mutex
-	inForce map[string]bool
+	declared bool // the store may know of plans of this agent; Run's alone
+
+	mu       sync.Mutex
+	inForce  map[string]bool
+	next     []Plan        // to be the plans, once replaced has an element
+	replaced chan struct{} // has an element when there are others
 }
 
 // NewLoop returns a loop; Run runs it.
-func NewLoop(o Options) *Loop { return &Loop{o: o, inForce: map[string]bool{}} }
+func NewLoop(o Options) *Loop {
+	return &Loop{o: o, inForce: map[string]bool{}, next: o.Plans, replaced: make(chan struct{}, 1)}
+}
+
+// Replace replaces the plans, at any time. They must not change any more. A plan that is declared as before, with the same place of its
+// table, goes on; what is planned of any other ends, or begins anew. It does not block.
+func (l *Loop) Replace(plans []Plan) {
+	l.mu.Lock()
+	l.next = plans
+	l.mu.Unlock()
+	select {
+	case l.replaced <- struct{}{}:
+	default:
+	}
+}
 
 // Run works until ctx ends, and returns nil then. Errors are logged, counted, and tried again.
 func (l *Loop) Run(ctx context.Context) error {
-	if len(l.o.Plans) == 0 {
-		<-ctx.Done()
-		return nil
+	following := map[string]*following{}
+	defer func() {
+		for _, f := range following {
+			f.stop()
+		}
+	}()
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		plans := l.next
+		l.mu.Unlock()
+		l.change(ctx, following, plans)
+		l.repeat(ctx, plans)
 	}
-	var all sync.WaitGroup
-	for i := range l.o.Plans {
-		all.Go(func() { l.follow(ctx, &l.o.Plans[i]) })
-	}
+	return nil
+}
+
+// repeat declares those plans until others replace them, or ctx ends. None are declared once, if others were.
+func (l *Loop) repeat(ctx context.Context, plans []Plan) {
 	said := map[string]bool{}
 	for misses := 0; ctx.Err() == nil; {
-		rest, err := l.declare(ctx, said)
+		rest, err := never, error(nil)
+		if len(plans) > 0 || l.declared {
+			rest, err = l.declare(ctx, plans, said)
+		}
 		if misses++; err == nil {
 			misses = 0
 		}
 		if err != nil && ctx.Err() == nil {
 			rest = l.failed(err, misses)
 		}
-		pause(ctx, rest)
+		timer := time.NewTimer(rest)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-l.replaced:
+			timer.Stop()
+			return
+		}
+		timer.Stop()
 	}
-	all.Wait()
-	return nil
 }
 
 // declare declares all plans, and notes which are in force.
-func (l *Loop) declare(ctx context.Context, said map[string]bool) (rest time.Duration, err error) {
+func (l *Loop) declare(ctx context.Context, plans []Plan, said map[string]bool) (rest time.Duration, err error) {
 	session, joined := l.o.Session()
 	if !joined || !l.o.Steady() {
 		return waitEvery, nil
 	}
 	call, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
-	list := make([]store.ChunkDeclaration, len(l.o.Plans))
-	for i := range l.o.Plans {
-		list[i] = l.o.Plans[i].Declaration
+	list := make([]store.ChunkDeclaration, len(plans))
+	for i := range plans {
+		list[i] = plans[i].Declaration
 	}
+	l.declared = l.declared || len(plans) > 0 // also where no answer comes
 	did, err := l.o.Declare.DeclareChunks(call, session, list)
 	if err != nil || !did.Known {
 		return waitEvery, err
@@ -103,12 +143,15 @@ func (l *Loop) declare(ctx context.Context, said map[string]bool) (rest time.Dur
 		l.inForce[name] = true
 	}
 	l.mu.Unlock()
-	for i := range l.o.Plans {
+	if l.declared = len(plans) > 0; !l.declared {
+		return never, nil
+	}
+	for i := range plans {
 		name := list[i].Spec.Name
 		if !said[name] && slices.Contains(did.Refused, name) {
 			said[name] = true
 			l.o.Log.Error("chunks of the configuration are not planned: a plan of this name cuts another table or key, or has another "+
-				"task type, and keeps them: use another name", "chunks", name, "at", l.o.Plans[i].Place)
+				"task type, and keeps them: use another name", "chunks", name, "at", plans[i].Place)
 		}
 	}
 	l.o.Metrics.Outage.Worked(l.o.Log, "chunks")

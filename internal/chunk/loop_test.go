@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,10 @@ import (
 // looped is a loop of one plan, with all that it needs.
 type looped struct {
 	mu     sync.Mutex // of all of it: the loop calls from goroutines of its own
+	loop   *chunk.Loop
+	plan   chunk.Plan
+	named  []string      // each declaration's names
+	takes  time.Duration // a declaration
 	w      *world
 	did    store.DeclaredChunks
 	log    bytes.Buffer
@@ -31,10 +36,20 @@ type looped struct {
 	end    func()
 }
 
-func (l *looped) DeclareChunks(context.Context, task.Session, []store.ChunkDeclaration) (store.DeclaredChunks, error) {
+func (l *looped) DeclareChunks(_ context.Context, _ task.Session, list []store.ChunkDeclaration) (store.DeclaredChunks, error) {
+	<-time.After(l.takes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.did, nil
+	names, did := "", l.did
+	did.InForce = nil
+	for i := range list {
+		names += list[i].Spec.Name
+		if slices.Contains(l.did.InForce, list[i].Spec.Name) {
+			did.InForce = append(did.InForce, list[i].Spec.Name)
+		}
+	}
+	l.named = append(l.named, names)
+	return did, nil
 }
 
 func (l *looped) LookPlan(ctx context.Context, name string, limit int) (*store.ChunkLook, error) {
@@ -87,11 +102,13 @@ func loops(t *testing.T, before func(*looped)) *looped {
 	spec := store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 10}, Ahead: 8}
 	l := &looped{w: newWorld(t, spec), did: store.DeclaredChunks{Known: true, InForce: []string{"p"}}, joined: true}
 	before(l)
+	l.plan = chunk.Plan{Declaration: store.ChunkDeclaration{Spec: spec}, Place: "app.hcl:7", Open: l.open}
 	loop := chunk.NewLoop(chunk.Options{
 		Declare: l, Work: chunk.NewEngine(l, "a"), Session: l.session, Steady: func() bool { return true },
-		Plans: []chunk.Plan{{Declaration: store.ChunkDeclaration{Spec: spec}, Place: "app.hcl:7", Open: l.open}},
+		Plans: []chunk.Plan{l.plan},
 		Log:   slog.New(slog.NewTextHandler(&l.log, nil)), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 	})
+	l.loop = loop
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- loop.Run(ctx) }()
@@ -158,6 +175,46 @@ func TestALoopLeavesAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A plan that is declared as before goes on. One whose table is elsewhere begins anew once that is declared, and one that is not declared any
+// more ends, which the store gets to know.
+func TestALoopGetsOtherPlans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := loops(t, func(l *looped) {
+			l.w.src.todo[1] = true
+			l.takes = 100 * time.Millisecond
+		})
+		l.passes(5*time.Second, func() { require.Equal(t, 1, l.opened) })
+		l.loop.Replace([]chunk.Plan{l.plan})
+		l.passes(5*time.Second, func() {
+			require.Equal(t, 1, l.opened, "it goes on")
+			l.did.InForce = nil // another agent's declaration is the newer one
+		})
+		elsewhere := l.plan
+		elsewhere.At = "elsewhere"
+		l.loop.Replace([]chunk.Plan{elsewhere})
+		l.passes(5*time.Second, func() {
+			require.Equal(t, 1, l.opened, "not before it is in force")
+			l.did.InForce = []string{"p"}
+		})
+		l.passes(15*time.Second, func() { require.Equal(t, 2, l.opened) })
+		l.loop.Replace(nil)
+		l.passes(time.Minute, func() {
+			require.Empty(t, l.named[len(l.named)-1])
+			l.named = nil
+			for k := range 50 {
+				l.w.src.todo[k+100] = true
+			}
+		})
+		l.passes(time.Minute, func() {
+			require.Empty(t, l.named, "said once")
+			require.Len(t, l.w.m.rows, 1, "nothing more is planned")
+		})
+		l.loop.Replace([]chunk.Plan{elsewhere})
+		l.passes(15*time.Second, func() { require.Equal(t, 3, l.opened) })
+		l.end()
+	})
 }
 
 func TestALoopGoesOnOnceTheTableCanBeCut(t *testing.T) {

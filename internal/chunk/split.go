@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -32,23 +33,35 @@ func SplitAt(ctx context.Context, src Source, r Range, rows int) (*task.Split, e
 // Splitter finds where chunks of one agent's plans are split.
 type Splitter struct {
 	tasks Tasks
+	of    atomic.Pointer[splitting]
+	log   *slog.Logger
+}
+
+// splitting is what chunks are split of.
+type splitting struct {
 	plans map[string]*Plan // by name
 	types map[string]bool  // that have plans
-	log   *slog.Logger
 }
 
 // NewSplitter returns a splitter of chunks of these plans.
 func NewSplitter(tasks Tasks, plans []Plan, log *slog.Logger) *Splitter {
-	s := &Splitter{tasks: tasks, plans: map[string]*Plan{}, types: map[string]bool{}, log: log}
-	for i := range plans {
-		spec := &plans[i].Declaration.Spec
-		s.plans[spec.Name], s.types[spec.Task] = &plans[i], true
-	}
+	s := &Splitter{tasks: tasks, log: log}
+	s.Replace(plans)
 	return s
 }
 
+// Replace replaces the plans, at any time. They must not change any more.
+func (s *Splitter) Replace(plans []Plan) {
+	of := &splitting{plans: map[string]*Plan{}, types: map[string]bool{}}
+	for i := range plans {
+		spec := &plans[i].Declaration.Spec
+		of.plans[spec.Name], of.types[spec.Task] = &plans[i], true
+	}
+	s.of.Store(of)
+}
+
 // MaySplit reports whether tasks of the type can be chunks of this agent's plans.
-func (s *Splitter) MaySplit(typ string) bool { return s.types[typ] }
+func (s *Splitter) MaySplit(typ string) bool { return s.of.Load().types[typ] }
 
 // Split returns how a task is split that has stalled or timed out once more than its history says. nil: it is retried as it is. It is
 // no chunk of a plan of this agent, or it did not stall or time out before, or it has one key only, or the store or the source is out
@@ -68,7 +81,7 @@ func (s *Splitter) split(ctx context.Context, id task.ID) (*task.Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := s.plans[c.Plan]
+	p := s.of.Load().plans[c.Plan]
 	ours := p != nil && p.Declaration.Spec.Table == c.Table && p.Declaration.Spec.Key == c.Key
 	if !ours || c.Stuck+1 < splitAfter {
 		return nil, store.ErrNoChunk

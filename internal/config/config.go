@@ -29,6 +29,9 @@ type Config struct {
 
 	Files []string // what was read, in that order, as named by the caller or found in a directory named by it
 
+	// Inputs are the absolute paths of all that was read, in that order, and behind them the files of file(…).
+	Inputs []string
+
 	// Hash distinguishes configurations: twelve hex digits over the effective configuration. Neither the agent's name nor
 	// any secret or value of the environment goes into it, so agents that share their files share their hash.
 	Hash string
@@ -36,7 +39,7 @@ type Config struct {
 	// Warnings are about what loads all the same, in the order of files and lines.
 	Warnings []Warning
 
-	places  map[string]string // of schedule and chunks blocks, by their headers
+	places  map[string]string // of schedule and chunks blocks, by their headers, and of what At returns
 	printed []*printed
 	samples map[string]json.RawMessage // by type
 }
@@ -92,6 +95,7 @@ func Load(paths []string, opts Options) (*Config, error) {
 	for _, s := range sources {
 		cfg.Files = append(cfg.Files, s.name)
 	}
+	cfg.Inputs = l.inputs(sources)
 	cfg.Hash = cfg.hash()
 	return cfg, nil
 }

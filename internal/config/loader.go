@@ -69,6 +69,8 @@ func (l *loader) decode(sources []*source, base string) *Config {
 	store := l.only(stores, defaults, storeShape())
 	cfg.Store = store.store(base)
 	cfg.printed = append(cfg.printed, agent.out, store.out)
+	cfg.site(agent)
+	cfg.site(store)
 
 	names := make(map[string]hcl.Range)
 	for _, f := range tasks {

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -160,6 +161,13 @@ func (b *Breakers) at(typ string, phase task.Phase) *breaker {
 		b.all[p] = x
 	}
 	return x
+}
+
+// Forget drops the breakers of a type of which nothing runs any more.
+func (b *Breakers) Forget(typ string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.all, func(p place, _ *breaker) bool { return p.typ == typ })
 }
 
 // openUp opens a breaker, or leaves it open for a longer pause than before.

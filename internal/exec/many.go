@@ -46,7 +46,7 @@ func (r *Runner) RunMany(ls []*lease.Lease, t *task.Type, ended func(i int, o ta
 	for j, i := range m.places {
 		rest[j] = ls[i]
 	}
-	r.webhooks.RunMany(rest, t, target, func(j int, o task.Outcome) { ended(m.places[j], o) })
+	r.webhooks.Load().RunMany(rest, t, target, func(j int, o task.Outcome) { ended(m.places[j], o) })
 }
 
 // many is one call of RunMany.

@@ -32,6 +32,10 @@ func TestOnlyAgentsOfCommandsAreGivenMoreAtOnce(t *testing.T) {
 			defer runtime.GOMAXPROCS(before)
 			exec.Parallel(c.types)
 			require.Equal(t, c.times*before, runtime.GOMAXPROCS(0))
+			exec.Parallel(c.types)
+			require.Equal(t, c.times*before, runtime.GOMAXPROCS(0), "again")
+			exec.Parallel([]*task.Type{webhook})
+			require.Equal(t, before, runtime.GOMAXPROCS(0), "once it has other types")
 		})
 	}
 }

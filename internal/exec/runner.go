@@ -5,6 +5,7 @@ package exec
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/exec/command"
@@ -31,9 +32,12 @@ type Options struct {
 type Runner struct {
 	log      *slog.Logger
 	breakers *Breakers
-	webhooks *webhook.Client
+	webhooks atomic.Pointer[webhook.Client]
 	commands *command.Runner
 	workers  *worker.Pools
+
+	version string
+	slots   int // of webhooks; Declare alone uses it
 }
 
 // New makes a runner with breakers of its own.
@@ -43,9 +47,10 @@ func New(o Options) *Runner {
 	}
 	r := &Runner{
 		log:      o.Log,
-		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers, Log: o.Log}),
 		commands: command.New(command.Options{Log: o.Log, Guardian: o.Guardian}),
+		version:  o.Version, slots: o.Workers,
 	}
+	r.webhooks.Store(r.newClient())
 	pools := worker.Options{Patient: o.Patient}
 	if o.Metrics != nil {
 		pools.Stray = func(typ string) { o.Metrics.StrayLines.WithLabelValues(typ).Inc() }
@@ -57,12 +62,30 @@ func New(o Options) *Runner {
 	return r
 }
 
+func (r *Runner) newClient() *webhook.Client {
+	return webhook.New(webhook.Options{Version: r.version, Workers: r.slots, Log: r.log})
+}
+
 // Breakers are the runner's breakers. Run asks them for permission; its caller reports the outcome (Done), or that there
 // was none (Release) where it ended in its check. What became of the check they know already.
 func (r *Runner) Breakers() *Breakers { return r.breakers }
 
-// Declare says which types the agent has from now on. Workers of any other configuration end, after the attempts that they run.
-func (r *Runner) Declare(types []*task.Type) { r.workers.Declare(types) }
+// Declare says which types the agent has from now on, and how many attempts it runs at once. Workers of any other configuration end,
+// after the attempts that they run. It does not wait, and is not called by two at once.
+func (r *Runner) Declare(types []*task.Type, slots int) {
+	r.workers.Declare(types)
+	if slots == r.slots {
+		return
+	}
+	r.slots = slots
+	r.webhooks.Swap(r.newClient()).Close() // requests under way end as they are; their connections are closed soon after
+}
+
+// Guard starts the guardian process where there is none yet: it comes before the first declaration of a command. Options has the rest.
+func (r *Runner) Guard(argv []string) { r.commands.Guard(argv) }
+
+// Forget drops what is kept of a type that is declared no more, and of which nothing runs.
+func (r *Runner) Forget(typ string) { r.breakers.Forget(typ) }
 
 // Drain says that no attempt starts any more: workers end, those that run one after it. It does not wait.
 func (r *Runner) Drain() { r.workers.End() }
@@ -95,7 +118,7 @@ func (r *Runner) Presence(until time.Duration) { r.commands.Presence(until) }
 
 // Close closes connections, ends workers, and removes files that are kept between attempts. No attempt may run.
 func (r *Runner) Close() {
-	r.webhooks.Close()
+	r.webhooks.Load().Close()
 	r.workers.Close()
 	r.commands.Close()
 }
@@ -131,7 +154,7 @@ func (r *Runner) ask(l *lease.Lease, t *task.Type) task.Outcome {
 	row, phase := l.Task(), l.Phase()
 	switch target := t.TargetOf(phase).(type) {
 	case *task.Webhook:
-		return r.webhooks.Run(l, t, target)
+		return r.webhooks.Load().Run(l, t, target)
 	case *task.Command:
 		reached := func() { r.breakers.Reached(t.Name, phase, row.ID) }
 		var o task.Outcome

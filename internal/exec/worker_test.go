@@ -40,7 +40,7 @@ func TestCheckByWorker(t *testing.T) {
 		Name: "a", Workers: 2, Policy: task.Policy{Check: 5 * time.Second},
 		Check: shell(ends(`"result": {"done": false}`)), Target: shell(ends(`"result": "run"`)),
 	}
-	r.Declare([]*task.Type{typ})
+	r.Declare([]*task.Type{typ}, 1)
 	run := func() task.Outcome {
 		l := exectest.Attempt{Policy: task.Policy{Check: 5 * time.Second}}.Lease()
 		defer l.Close()
@@ -51,7 +51,7 @@ func TestCheckByWorker(t *testing.T) {
 	require.JSONEq(t, `"run"`, string(o.Result))
 
 	typ.Check = shell(ends(`"result": {"done": true, "result": "as it was"}`))
-	r.Declare([]*task.Type{typ})
+	r.Declare([]*task.Type{typ}, 1)
 	o = run()
 	require.True(t, o.InCheck)
 	require.JSONEq(t, `"as it was"`, string(o.Result))

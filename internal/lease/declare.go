@@ -64,6 +64,13 @@ func (k *Keeper) describe() store.Agent {
 	return k.agent
 }
 
+// LongestStop returns the longest stop of a declared policy or an open lease.
+func (k *Keeper) LongestStop() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.longestStop()
+}
+
 // longestStop returns the longest stop of a declared policy or an open lease. k.mu is held.
 func (k *Keeper) longestStop() time.Duration {
 	longest := k.agent.LongestStop()

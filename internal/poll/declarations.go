@@ -6,7 +6,6 @@ import (
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
-	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 // Declarations are what one configuration declares for the engine. All of it can be replaced at once while the engine runs
@@ -18,10 +17,13 @@ type Declarations struct {
 	Drain   time.Duration // how long running attempts may go on once draining has begun
 	Region  string        // rows of this region are claimed, and rows of none; "": rows of none only
 	Config  string        // hash of the configuration
+	// Adopted is called once, when the engine goes by these declarations and before it claims under them; never, where others
+	// replace them before that. Not called for those that the engine begins with. It must not block; nil: no call.
+	Adopted func()
 }
 
-// generation is one set of declarations with all that follows from it. It never changes: who decides something reads the
-// engine's current one once, and an attempt keeps the one that its row was claimed under.
+// generation is one set of declarations with all that follows from it. It never changes once it is in use: who decides something
+// reads the engine's current one once, and an attempt keeps the one that its row was claimed under.
 type generation struct {
 	Declarations
 	types    []*declared
@@ -36,15 +38,15 @@ type declared struct {
 	policy  task.PolicyHash
 	phases  []task.Phase // that are claimed: rollbacks only where the type has one
 	per     int          // rows that one slot runs at once, at most: 1, or the most of a request
-	meters  meters
+	meters  meters       // since it is in use: those of a type that was declared before may have been removed until then
 }
 
-func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
+func newGeneration(d Declarations) *generation {
 	d.Types = slices.Clone(d.Types)
 	g := &generation{Declarations: d, byName: make(map[string]*declared), policies: make(map[task.PolicyHash]store.NamedPolicy)}
 	for _, t := range d.Types {
 		x := &declared{
-			typ: t, workers: d.Workers, policy: t.Policy.Hash(t.Name), phases: []task.Phase{task.Run}, per: 1, meters: newMeters(metrics, t),
+			typ: t, workers: d.Workers, policy: t.Policy.Hash(t.Name), phases: []task.Phase{task.Run}, per: 1,
 		}
 		if n := t.AtOnce(); n > 0 { // no slot is taken by an attempt that no process is there for
 			x.workers = min(n, d.Workers)
@@ -119,7 +121,7 @@ func (d *declared) sources() (all []*source) {
 // runs in its slots, its rate and its metrics. Until the store has answered, the old declarations hold; of several
 // replacements the last one counts. It does not block.
 func (e *Engine) Replace(d Declarations) {
-	g := newGeneration(d, e.o.Metrics)
+	g := newGeneration(d)
 	e.keeper.Declare(g.describe(e.o.Agent), func() {
 		e.next.Store(g)
 		e.wake.turn()
@@ -136,22 +138,27 @@ func (e *Engine) adopt() bool {
 	if e.next.Load() == nil {
 		return false
 	}
-	g := e.next.Swap(nil)
+	g, before := e.next.Swap(nil), e.declarations()
 	e.use(g)
+	if g.Adopted != nil {
+		g.Adopted()
+	}
 	e.starving.Store(0) // what could not be claimed may be no longer wanted
 	for _, a := range e.slots.replace(g) {
 		e.releaseUnstarted(a, "the configuration has changed")
 	}
+	e.former.add(before, g, e.o.Clock.Now())
 	e.wake.by(e.o.Clock.Now() + spread(g.Poll))
 	e.log.Info("declarations replaced", "config", g.Config, "types", len(g.types), "workers", g.Workers)
 	return true
 }
 
-// use makes a generation the current one. Policies are found by their hash, so those of earlier generations stay known.
+// use makes a generation the current one. Policies are found by their hash, so those of earlier generations stay known for a while.
 func (e *Engine) use(g *generation) {
-	for hash, p := range g.policies {
-		e.policies.put(hash, &p.Policy)
+	for _, d := range g.types {
+		d.meters = newMeters(e.o.Metrics, d.typ)
 	}
+	e.policies.put(g.policies)
 	e.current.Store(g)
 	e.o.Metrics.Workers.Set(float64(g.Workers))
 	e.paused.gauge()

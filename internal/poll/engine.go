@@ -65,6 +65,9 @@ type Options struct {
 	// Batch is called when there may be work for batches: tasks of batches were settled, or an operation may have been
 	// requested. It must not block; nil: no call.
 	Batch func()
+	// Removed is called when a type of earlier declarations is declared no more and nothing of it runs, a moment after that. It must
+	// not block; nil: no call.
+	Removed func(typ string)
 	// Ended is called with the outcome of each attempt and the transition of its row; took is negative if nothing was
 	// started. It must not block for long; nil: no call.
 	Ended   func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration)
@@ -115,6 +118,7 @@ type Engine struct {
 	memory   *memory
 	backoff  backoff // after failed claims
 	policies policies
+	former   former
 
 	workers   sync.WaitGroup // attempts
 	aside     sync.WaitGroup // releases of unleased rows
@@ -145,7 +149,7 @@ func New(o Options) *Engine {
 	}
 	e := &Engine{o: o, log: o.Log, draining: make(chan struct{}), ending: make(chan struct{})}
 	e.policies.known = make(map[task.PolicyHash]*task.Policy)
-	g := newGeneration(o.Declarations, o.Metrics)
+	g := newGeneration(o.Declarations)
 	e.paused = newPauser(e)
 	e.catch = newCatchUp(e)
 	e.use(g)

@@ -39,6 +39,9 @@ func (e *Engine) MayFire(now time.Time) bool {
 // Steady is MayFire without what the store's clock shows: who is present may be believed.
 func (e *Engine) Steady() bool { return e.Fit() && !e.keeper.View().Now.IsZero() }
 
+// LongestStop returns how long the most patient attempt, of those that run and those of declared types, may take to stop.
+func (e *Engine) LongestStop() time.Duration { return e.keeper.LongestStop() }
+
 // Health is nil while the loop turns, and while rows that are due can be claimed; else it says what is wrong. Both get
 // ten times Declarations.Poll. While the loop waits for the store, which bounds that wait, it is the store that is unwell:
 // readiness reports that.

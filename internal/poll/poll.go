@@ -30,6 +30,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		if e.adopt() {
 			idle.looked, idle.misses = false, 0
 		}
+		e.forget()
 		if e.cordoned.Load() {
 			e.rests(stopped, calls, &idle)
 			continue

@@ -93,30 +93,45 @@ func (e *Engine) learn(calls context.Context, rows []store.Reaped) error {
 	}
 	return e.call(calls, "policies", func(ctx context.Context) error {
 		found, err := e.o.Store.Policies(ctx, missing)
+		named := make(map[task.PolicyHash]store.NamedPolicy, len(found))
 		for hash, p := range found {
-			e.policies.put(hash, &p)
+			named[hash] = store.NamedPolicy{Policy: p}
 		}
+		e.policies.put(named)
 		return err
 	})
 }
 
-// policies are those that this agent knows, to decide about the rows that it reaps.
+// maxPolicies is about half of how many policies an agent remembers: the store has all of them.
+const maxPolicies = 1000
+
+// policies are those that this agent knows, to decide about the rows that it reaps. What has been put stays known until maxPolicies others
+// have been put.
 type policies struct {
-	mu    sync.Mutex
-	known map[task.PolicyHash]*task.Policy
+	mu           sync.Mutex
+	known, older map[task.PolicyHash]*task.Policy
 }
 
 func (p *policies) get(hash task.PolicyHash) (*task.Policy, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	policy, ok := p.known[hash]
+	if !ok {
+		policy, ok = p.older[hash]
+	}
 	return policy, ok
 }
 
-func (p *policies) put(hash task.PolicyHash, policy *task.Policy) {
+// put takes in policies.
+func (p *policies) put(list map[task.PolicyHash]store.NamedPolicy) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known[hash] = policy
+	if len(p.known) >= maxPolicies {
+		p.known, p.older = make(map[task.PolicyHash]*task.Policy), p.known
+	}
+	for hash, n := range list {
+		p.known[hash] = &n.Policy
+	}
 }
 
 // verdict returns the outcome of the attempt of a reaped row.

@@ -4,19 +4,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
-	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 // slotsOf makes slots of an engine that declares the types.
 func slotsOf(workers int, types []*task.Type, clock lease.Clock) *slots {
 	d := Declarations{Workers: workers, Types: types}
-	return newSlots(newGeneration(d, telemetry.NewMetrics(prometheus.NewRegistry())), clock)
+	return newSlots(newGeneration(d), clock)
 }
 
 func TestDivide(t *testing.T) {
@@ -171,7 +169,7 @@ func TestReplaceSlots(t *testing.T) {
 	clock := lease.ClockFunc(func() time.Duration { return 0 })
 	a, b := &task.Type{Name: "a"}, &task.Type{Name: "b"}
 	declare := func(workers int, types ...*task.Type) *generation {
-		return newGeneration(Declarations{Workers: workers, Types: types}, telemetry.NewMetrics(prometheus.NewRegistry()))
+		return newGeneration(Declarations{Workers: workers, Types: types})
 	}
 	first := declare(3, a, b)
 	s := newSlots(first, clock)

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -35,11 +36,14 @@ const (
 // Declarer has the schedules of one agent's configuration put in force, and parks what no present agent declares.
 type Declarer struct {
 	store   Declarations
-	list    []Spec
 	session func() (s task.Session, joined bool)
 	held    func(now time.Time) bool
-	place   func(name string) string
 	log     *slog.Logger
+
+	mu    sync.Mutex
+	list  []Spec
+	place func(name string) string
+	anew  bool // the list has been replaced, and is yet to be declared
 
 	of               task.Session // that has declared
 	declared, looked time.Time    // when, last
@@ -56,21 +60,22 @@ func NewDeclarer(
 	return &Declarer{store: s, list: list, session: session, held: held, place: place, log: log, said: make(map[Refused]bool)}
 }
 
+// Declare replaces the schedules of the configuration, at any time. The next Turn declares them.
+func (d *Declarer) Declare(list []Spec, place func(name string) string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.anew = d.anew || len(list)+len(d.list) > 0
+	d.list, d.place = list, place
+}
+
 // Turn declares and settles what is due for that; else it does nothing.
 func (d *Declarer) Turn(ctx context.Context) error {
 	s, joined := d.session()
 	if !joined {
 		return nil
 	}
-	if len(d.list) > 0 && (s != d.of || time.Since(d.declared) > declareEvery) {
-		known, err := d.store.DeclareSchedules(ctx, s, d.list)
-		if err != nil || !known {
-			return err
-		}
-		if s != d.of {
-			d.looked = time.Time{}
-		}
-		d.of, d.declared = s, time.Now()
+	if err := d.declare(ctx, s); err != nil {
+		return err
 	}
 	if time.Since(d.looked) < settleEvery {
 		return nil
@@ -83,6 +88,32 @@ func (d *Declarer) Turn(ctx context.Context) error {
 		d.looked = time.Now()
 	}
 	return err
+}
+
+// declare declares the list, if that is due.
+func (d *Declarer) declare(ctx context.Context, s task.Session) error {
+	d.mu.Lock()
+	list, anew := d.list, d.anew
+	d.anew = false
+	d.mu.Unlock()
+	if !anew && (len(list) == 0 || s == d.of && time.Since(d.declared) <= declareEvery) {
+		return nil
+	}
+	known, err := d.store.DeclareSchedules(ctx, s, list)
+	if err != nil || !known {
+		d.mu.Lock()
+		d.anew = d.anew || anew
+		d.mu.Unlock()
+		return err
+	}
+	if anew {
+		clear(d.said)
+	}
+	if anew || s != d.of {
+		d.looked = time.Time{}
+	}
+	d.of, d.declared = s, time.Now()
+	return nil
 }
 
 // settle compares all schedules with what is declared. wait: some are to be looked at again soon.
@@ -119,15 +150,18 @@ func (d *Declarer) settle(ctx context.Context) (wait bool, err error) {
 }
 
 // say logs, once, which of this agent's declarations are refused.
-func (d *Declarer) say(list []Refused) {
-	for _, r := range list {
+func (d *Declarer) say(refused []Refused) {
+	d.mu.Lock()
+	list, place := d.list, d.place
+	d.mu.Unlock()
+	for _, r := range refused {
 		if d.said[r] {
 			continue
 		}
 		d.said[r] = true
-		for i := range d.list {
-			if d.list[i].Name == r.Name && d.list[i].Task == r.Task {
-				d.log.Error("a schedule of the configuration is not put in force", "schedule", r.Name, "task", r.Task, "at", d.place(r.Name),
+		for i := range list {
+			if list[i].Name == r.Name && list[i].Task == r.Task {
+				d.log.Error("a schedule of the configuration is not put in force", "schedule", r.Name, "task", r.Task, "at", place(r.Name),
 					"error", r.Reason)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -36,14 +37,19 @@ const (
 type Loop struct {
 	o      Options
 	noted  chan struct{}
-	misses int // calls in a row that failed
+	poll   atomic.Int64 // nanoseconds
+	misses int          // calls in a row that failed
 }
 
 // NewLoop returns a loop; Run runs it.
 func NewLoop(o Options) *Loop {
-	o.Poll = min(o.Poll, longestPoll)
-	return &Loop{o: o, noted: make(chan struct{}, 1)}
+	l := &Loop{o: o, noted: make(chan struct{}, 1)}
+	l.SetPoll(o.Poll)
+	return l
 }
+
+// SetPoll sets how often to look, at least, as Options.Poll. It may be called at any time, and counts from the next look on.
+func (l *Loop) SetPoll(d time.Duration) { l.poll.Store(int64(min(d, longestPoll))) }
 
 // Note is called when a schedule may be due: it was declared, resumed, or its last task has ended. It never blocks.
 func (l *Loop) Note() {
@@ -91,15 +97,16 @@ func (l *Loop) turn(ctx context.Context) time.Duration {
 	if did.Rows+did.Missed > 0 {
 		l.o.Log.Debug("fired schedules", "schedules", did.Schedules, "rows", did.Rows, "missed", did.Missed)
 	}
+	poll := time.Duration(l.poll.Load())
 	switch {
 	case did.Held:
-		return l.o.Poll
+		return poll
 	case did.Looked >= fireLimit:
 		return shortRest
 	case did.Next == 0:
-		return l.o.Poll
+		return poll
 	}
-	return min(max(did.Next-took, shortRest)+rand.N(spread), l.o.Poll)
+	return min(max(did.Next-took, shortRest)+rand.N(spread), poll)
 }
 
 // failed handles a call that failed: the store may be out of reach.

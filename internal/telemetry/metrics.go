@@ -75,6 +75,18 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 }
 
+// Forget removes what is kept of a type that the agent declares no more.
+func (m *Metrics) Forget(typ string) {
+	of := prometheus.Labels{"type": typ}
+	for _, v := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{
+		m.Attempts, m.AttemptDuration, m.StartLatency, m.Running, m.Pings, m.Stalls, m.RollbacksFailed, m.StrayLines, m.BreakerOpen, m.TypePaused,
+	} {
+		v.DeletePartialMatch(of)
+	}
+}
+
 func register[C prometheus.Collector](r prometheus.Registerer, c C) C {
 	r.MustRegister(c)
 	return c

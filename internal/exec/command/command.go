@@ -45,7 +45,11 @@ func newRunner(o Options, cgroups bool) *Runner {
 
 // Presence says when the presence of the agent's session runs out, as a time of lease.BootClock: by then all is dead.
 // It does not block.
-func (r *Runner) Presence(until time.Duration) { r.guard.presence(until) }
+func (r *Runner) Presence(until time.Duration) { r.presence(until) }
+
+// Guard starts the guardian process, by that argument list, for a Runner that was made without one and has not run anything yet. Where
+// there is one, or the list is empty, it does nothing.
+func (r *Runner) Guard(argv []string) { r.protect(argv) }
 
 // Close waits for what the ends of attempts have left to be done, removes what is kept on disk between them, and ends
 // the guardian process. A process that SIGKILL did not end is not waited for long: the guardian process goes on with it.

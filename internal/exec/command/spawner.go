@@ -13,8 +13,13 @@ type spawner struct {
 	log     *slog.Logger
 	dirs    dirs
 	shared  shared
-	guard   *guard
 	closing chan struct{}
+
+	// guard is replaced once, where there was no guardian process: before anything is started, so only what does not start anything
+	// needs the lock.
+	guard    *guard
+	guarding sync.Mutex
+	until    time.Duration // of the last presence
 
 	sockets  sockets
 	longPath sync.Once // it has been said that there are no notify sockets
@@ -57,5 +62,30 @@ func (s *spawner) close() {
 	if err := s.sockets.close(); err != nil {
 		s.log.Warn("cannot remove directories of notify sockets", "err", err)
 	}
+	s.guarding.Lock()
+	defer s.guarding.Unlock()
 	s.guard.close()
+}
+
+// protect starts a guardian process where there is none. Nothing has been started yet.
+func (s *spawner) protect(guardian []string) {
+	s.guarding.Lock()
+	defer s.guarding.Unlock()
+	if s.guard.guardian != nil || len(guardian) == 0 {
+		return
+	}
+	now := s.guard.now
+	s.guard.close()
+	s.guard = newGuard(s.log, guardian, []string{s.dirs.parent, s.sockets.parent}, true, now)
+	if s.until > 0 {
+		s.guard.presence(s.until)
+	}
+}
+
+// presence says until when, in local time, any process may live.
+func (s *spawner) presence(until time.Duration) {
+	s.guarding.Lock()
+	defer s.guarding.Unlock()
+	s.until = until
+	s.guard.presence(until)
 }
