@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,12 +17,13 @@ import (
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
-	"github.com/leasehold/leasehold/internal/work"
 )
 
 // engine is what the wiring needs of the loop.
@@ -38,6 +40,10 @@ type engine interface {
 	MayFire(now time.Time) bool
 	Steady() bool
 	Session() (s task.Session, joined bool)
+	// Replace has it go by other declarations.
+	Replace(d poll.Declarations)
+	// LongestStop is how long the most patient attempt, of those that run and those that may be claimed, may take to stop.
+	LongestStop() time.Duration
 }
 
 // Bounds of the parts once they are interrupted.
@@ -49,18 +55,26 @@ const (
 
 // agent is everything that runs in one agent.
 type agent struct {
-	cfg      *config.Config
+	cfg      atomic.Pointer[config.Config] // in force
+	first    *config.Config                // that it started with
 	store    dataStore
+	at       string // the store's URL
 	log      *slog.Logger
 	listener net.Listener
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
 	pings    *pings
-	batches  *batch.Loop
+	batches  atomic.Pointer[batch.Loop] // nil before it works on batches
+	declarer *schedule.Declarer
 	fires    *schedule.Loop
+	splitter *chunk.Splitter
 	chunks   *chunk.Loop
+	settings settings
+	runner   *exec.Runner
 	engine   engine
-	release  func()                                                         // of what the engine holds
+	parallel func([]*task.Type)                                             // exec.Parallel's; nil: it is not called
+	server   *api.Server                                                    // set before anything runs
+	reloads  *reloader                                                      // nil: it does not reload
 	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // called at each attempt's end; set before run; nil: none
 
 	orders           *orders
@@ -73,9 +87,10 @@ type agent struct {
 // at is the store's URL. guardian starts its guardian process; nil: it has none, and what it starts may outlive it.
 func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, log *slog.Logger, guardian []string) (*agent, error) {
 	a := &agent{
-		cfg: cfg, store: s, log: log, registry: prometheus.NewRegistry(),
+		first: cfg, store: s, at: at, log: log, registry: prometheus.NewRegistry(), settings: settingsOf(cfg),
 		orders: newOrders(), joined: make(chan struct{}), draining: make(chan struct{}),
 	}
+	a.cfg.Store(cfg)
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.metrics = telemetry.NewMetrics(a.registry)
 	var err error
@@ -83,48 +98,50 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, l
 		return nil, err
 	}
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
-	a.batches = batch.New(batch.Options{Work: batch.NewEngine(s), Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
-	plans := a.chunkPlans(at) //nolint:contextcheck // nothing is opened yet
-	a.engine, a.release = a.makeEngine(chunk.NewSplitter(s, plans, log), guardian)
-	a.fires, a.chunks = a.makeSchedules(), a.makeChunks(plans)
+	plans := a.chunkPlans(cfg) //nolint:contextcheck // nothing is opened yet
+	a.splitter = chunk.NewSplitter(s, plans, log)
+	a.makeEngine(guardian)
+	a.makeSchedules()
+	a.makeChunks(plans)
 	return a, nil
 }
 
 // makeSchedules builds what declares and fires schedules. The engine is there already.
-func (a *agent) makeSchedules() *schedule.Loop {
+func (a *agent) makeSchedules() {
 	held := func(now time.Time) bool { return !a.engine.MayFire(now) }
-	declaredAt := func(name string) string { return a.cfg.Place("schedule", name) }
-	return schedule.NewLoop(schedule.Options{
-		Settle: schedule.NewDeclarer(a.store, a.cfg.Schedules, a.engine.Session, held, declaredAt, a.log).Turn,
-		Fire:   schedule.NewEngine(a.store, a.cfg.Agent.Name, held).Fire,
-		Poll:   a.cfg.Agent.Poll, Log: a.log, Metrics: a.metrics,
+	declaredAt := func(name string) string { return a.first.Place("schedule", name) }
+	a.declarer = schedule.NewDeclarer(a.store, a.first.Schedules, a.engine.Session, held, declaredAt, a.log)
+	a.fires = schedule.NewLoop(schedule.Options{
+		Settle: a.declarer.Turn, Fire: schedule.NewEngine(a.store, a.first.Agent.Name, held).Fire,
+		Poll: a.first.Agent.Poll, Log: a.log, Metrics: a.metrics,
 	})
 }
 
 // run runs the agent until a signal ends it, or a part of it fails. What went wrong has been logged.
 func (a *agent) run() error {
-	stop := a.longestStop()
-	signals := newSignals(a.log, a.cfg.Agent.Drain+stop+settleMargin, a.orders.drain, func() {
+	signals := newSignals(a.log, a.longestDrain(), a.orders.drain, func() {
 		a.engine.Drain()
 		close(a.draining)
 	})
+	signals.longest = a.longestDrain
 	defer signals.stop()
-	defer a.release()
+	defer a.runner.Close()
 	group := &actors{log: a.log}
 	group.add(part{"signals", signals.run, signals.interrupt, always(quickWithin)})
-	group.add(a.loop(signals, stop))
+	group.add(a.loop(signals))
 	group.add(a.listen(signals))
 	group.add(untilCancelled("store figures", a.collector().Run))
-	group.add(untilCancelled("maintenance", work.Maintenance{
-		Store: a.store, Retention: a.cfg.Store.Retention, Log: a.log, Metrics: a.metrics,
-	}.Run))
-	group.add(untilCancelled("declarations", a.declaring().Run))
+	group.add(renewed("maintenance", a.settings.retention, a.maintain))
+	group.add(renewed("declarations", a.settings.blocks, a.declare))
 	group.add(untilCancelled("schedules", a.fires.Run)) // of an observer, too: it takes no worker
 	group.add(untilCancelled("chunks", a.chunks.Run))
-	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
-		group.add(untilCancelled("batches", a.batches.Run))
+	group.add(renewed("batches", a.settings.batches, a.batching))
+	m := newManager(a.engine, a.log)
+	if a.reloads != nil {
+		a.reloads.manager = m
+		group.add(untilCancelled("reloads", a.reloads.run))
 	}
-	if m := newManager(a.engine, a.log); m != nil {
+	if m != nil {
 		group.add(untilCancelled("service manager", func(ctx context.Context) error { return m.run(ctx, a.joined, a.draining) }))
 	}
 	err := group.run()
@@ -138,28 +155,14 @@ func (a *agent) run() error {
 	return &failure{code: exitFailed}
 }
 
-// declaring notes the configuration's blocks in the store.
-func (a *agent) declaring() work.Declaring {
-	blocks := blocksOf(a.cfg)
-	return work.Declaring{
-		Declare: func(ctx context.Context, session task.Session) (bool, error) {
-			return a.store.DeclareBlocks(ctx, session, blocks)
-		},
-		Joined: a.joined, Session: a.engine.Session, Log: a.log, Metrics: a.metrics,
-	}
-}
-
-// longestStop is how long the most patient type may take to stop an attempt.
-func (a *agent) longestStop() (longest time.Duration) {
-	for _, t := range a.cfg.Tasks {
-		longest = max(longest, t.Policy.LongestStop())
-	}
-	return longest
+// longestDrain is how long draining may take in all, if it begins now.
+func (a *agent) longestDrain() time.Duration {
+	return a.cfg.Load().Agent.Drain + a.engine.LongestStop() + settleMargin
 }
 
 // loop is the engine. When it has drained it ends, and everything else with it: health, metrics and the store stay until the
 // last task is settled.
-func (a *agent) loop(s *signals, stop time.Duration) part {
+func (a *agent) loop(s *signals) part {
 	ctx, cancel := context.WithCancel(context.Background())
 	return part{
 		name: "loop",
@@ -174,9 +177,9 @@ func (a *agent) loop(s *signals, stop time.Duration) part {
 			a.engine.Drain()
 		},
 		within: func(cause error) time.Duration {
-			most := a.cfg.Agent.Drain + stop + settleMargin
+			most := a.longestDrain()
 			if errors.Is(cause, errStopNow) {
-				most = stop + settleMargin
+				most = a.engine.LongestStop() + settleMargin
 			}
 			if left, draining := s.draining(); draining { // however often it is called: the first time counts
 				most = min(most, left+quickWithin)
@@ -188,14 +191,19 @@ func (a *agent) loop(s *signals, stop time.Duration) part {
 
 // listen is the listener: it answers until everything else has ended or is about to.
 func (a *agent) listen(s *signals) part {
-	server := api.New(a.listener, api.Options{
-		Gatherer: a.registry, Token: a.cfg.Agent.Token, Advertise: a.cfg.Agent.Advertise, Log: a.log, Pings: a.handler(),
-		Connections: a.connections(),
+	o := api.Options{
+		Gatherer: a.registry, Token: a.first.Agent.Token, Advertise: a.first.Agent.Advertise, Log: a.log, Pings: a.handler(),
+		Connections: a.connections(a.first),
 		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
 			_, draining := s.draining()
 			return draining
 		}},
-	})
+	}
+	if a.reloads != nil {
+		o.Reload = a.reloads
+	}
+	server := api.New(a.listener, o)
+	a.server = server
 	ended := make(chan struct{})
 	return part{
 		name: "listener",
@@ -270,13 +278,18 @@ func plainStats(s store.Stats) telemetry.StoreStats {
 
 // started says in the log what runs, and where.
 func (a *agent) started(p place) {
-	names := make([]string, 0, len(a.cfg.Tasks))
-	for _, t := range a.cfg.Tasks {
+	names := make([]string, 0, len(a.first.Tasks))
+	for _, t := range a.first.Tasks {
 		names = append(names, t.Name)
 	}
-	a.log.Info("agent starting", "agent", a.cfg.Agent.Name, "listen", api.Address(a.listener), "store", p.String(),
-		"types", names, "workers", a.cfg.Agent.Workers, "config", a.cfg.Hash, "version", readBuild().Version)
-	if asRoot := runAsRoot(a.cfg.Tasks, os.Geteuid()); len(asRoot) > 0 {
+	a.log.Info("agent starting", "agent", a.first.Agent.Name, "listen", api.Address(a.listener), "store", p.String(),
+		"types", names, "workers", a.first.Agent.Workers, "config", a.first.Hash, "version", readBuild().Version)
+	a.warnOfRoot(a.first)
+}
+
+// warnOfRoot says in the log which types of a configuration run commands as root because the agent does.
+func (a *agent) warnOfRoot(cfg *config.Config) {
+	if asRoot := runAsRoot(cfg.Tasks, os.Geteuid()); len(asRoot) > 0 {
 		a.log.Warn("the agent runs as root, and so do the commands of these types: set another user in `command { user = … }`, "+
 			"or run the agent as another user", "types", asRoot)
 	}

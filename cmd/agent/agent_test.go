@@ -42,7 +42,13 @@ func startWith(t *testing.T, hcl string, log *slog.Logger, before func(*rig)) *r
 	file := filepath.Join(t.TempDir(), "leasehold.hcl")
 	hcl = "agent {\n  listen = \"127.0.0.1:0\"\n  drain = \"10s\"\n}\n" + hcl
 	require.NoError(t, os.WriteFile(file, []byte(hcl), 0o600))
-	cfg, err := config.Load([]string{file}, config.Options{})
+	return startLoaded(t, func() (*config.Config, error) { return config.Load([]string{file}, config.Options{}) }, log, before)
+}
+
+// startLoaded is startWith for a configuration that is loaded so.
+func startLoaded(t *testing.T, load func() (*config.Config, error), log *slog.Logger, before func(*rig)) *rig {
+	t.Helper()
+	cfg, err := load()
 	require.NoError(t, err)
 	p, err := placeOf(cfg.Store)
 	require.NoError(t, err)
@@ -50,7 +56,7 @@ func startWith(t *testing.T, hcl string, log *slog.Logger, before func(*rig)) *r
 	s, err := openReady(t.Context(), p, false, log)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, closeStore(s)) })
-	a, err := newAgent(t.Context(), cfg, s, "", log, nil)
+	a, err := newAgent(t.Context(), cfg, s, p.URL, log, nil)
 	require.NoError(t, err)
 	a.metrics.Outage = p.outage
 	r := &rig{agent: a, url: api.Address(a.listener), file: p.path, ended: make(chan error, 1)}

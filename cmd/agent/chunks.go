@@ -13,22 +13,21 @@ import (
 )
 
 // makeChunks builds what declares chunk plans and plans them. Agents may share a name, but not their holds on plans.
-func (a *agent) makeChunks(plans []chunk.Plan) *chunk.Loop {
-	id := a.cfg.Agent.Name + " " + rand.Text()[:8]
-	return chunk.NewLoop(chunk.Options{
+func (a *agent) makeChunks(plans []chunk.Plan) {
+	id := a.first.Agent.Name + " " + rand.Text()[:8]
+	a.chunks = chunk.NewLoop(chunk.Options{
 		Declare: a.store, Work: chunk.NewEngine(a.store, id), Plans: plans, Session: a.engine.Session,
 		Steady: a.engine.Steady, Log: a.log, Metrics: a.metrics,
 	})
 }
 
-// chunkPlans lists the chunk plans of the configuration. A source without a URL is in the
-// store, which is at that URL.
-func (a *agent) chunkPlans(stored string) (plans []chunk.Plan) {
-	for i := range a.cfg.Chunks {
-		c := &a.cfg.Chunks[i]
+// chunkPlans lists the chunk plans of a configuration. A source without a URL is in the store.
+func (a *agent) chunkPlans(cfg *config.Config) (plans []chunk.Plan) {
+	for i := range cfg.Chunks {
+		c := &cfg.Chunks[i]
 		at := c.Source
 		if at.URL == "" {
-			at.URL = stored
+			at.URL = a.at
 		}
 		if at.OldestTransaction > 0 && strings.HasPrefix(at.URL, "sqlite:") {
 			a.log.Warn("oldest_transaction has no effect on a SQLite file: use when", "chunks", c.Spec.Name)
@@ -37,8 +36,8 @@ func (a *agent) chunkPlans(stored string) (plans []chunk.Plan) {
 			Declaration: store.ChunkDeclaration{Spec: c.Spec, Source: store.ChunkSource{
 				URL: config.RedactText(c.Source.URL), Where: c.Source.Where, OldestTransaction: c.Source.OldestTransaction, When: c.Source.When,
 			}},
-			Place: a.cfg.Place("chunks", c.Spec.Name),
-			Open:  func() (chunk.Source, error) { return openSource(&c.Spec, at) },
+			Place: cfg.Place("chunks", c.Spec.Name), At: at.URL,
+			Open: func() (chunk.Source, error) { return openSource(&c.Spec, at) },
 		})
 	}
 	return plans

@@ -27,6 +27,7 @@ type cli struct {
 	Validate   validateCmd    `cmd:"" help:"Check the configuration."`
 	ShowConfig showConfigCmd  `cmd:"" name:"config" help:"Print the effective configuration."`
 	Plan       planCmd        `cmd:"" help:"Compare the configuration with what present agents declare."`
+	Reload     reloadCmd      `cmd:"" help:"Have a running agent read its configuration again."`
 	Migrate    migrateCmd     `cmd:"" help:"Show or migrate the store's schema."`
 	Enqueue    enqueueCmd     `cmd:"" help:"Enqueue a task."`
 	Task       taskCmd        `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`

@@ -21,13 +21,13 @@ const (
 
 // connections is how many connections the listener may keep, so that attempts always find descriptors. Go raises the soft
 // limit of descriptors to the hard one at the start of a process, and gives what the process starts the original again.
-func (a *agent) connections() int {
+func (a *agent) connections(cfg *config.Config) int {
 	limit, err := descriptorLimit()
 	if err != nil {
 		a.log.Warn("cannot read the limit of open files", "err", err)
 		return api.DefaultConnections
 	}
-	reserve := reserved(a.cfg)
+	reserve := reserved(cfg)
 	if limit < reserve+leastConnections {
 		a.log.Warn("the limit of open files is too low for the number of workers: attempts may fail to start; raise it "+
 			"(ulimit -n, LimitNOFILE) or lower `workers`", "limit", limit, "needed", reserve+leastConnections)

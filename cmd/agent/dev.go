@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -23,7 +24,7 @@ type devCmd struct {
 // Help gives examples.
 func (devCmd) Help() string {
 	return `Like run, but always migrates the store (a SQLite file is created if it does not exist), and prints the address that it
-listens on, an INSERT to try, and a line for each attempt that ends.
+listens on, an INSERT to try, and a line for each attempt that ends. It reloads the configuration when a file of it changes.
 
 Examples:
 
@@ -37,7 +38,18 @@ func (c devCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.runAgent(cfg, true, func(running *agent, p place) error {
+	load, inputs := a.reloaded(c.Paths), atomic.Pointer[[]string]{}
+	inputs.Store(&cfg.Inputs)
+	changes, unwatch := watch(a.configPaths(c.Paths), func() []string { return *inputs.Load() })
+	defer unwatch()
+	how := reloading{changes: changes, load: func() (*config.Config, error) {
+		cfg, err := load()
+		if err == nil {
+			inputs.Store(&cfg.Inputs)
+		}
+		return cfg, err
+	}}
+	return a.runAgent(cfg, how, true, func(running *agent, p place) error {
 		running.ended = a.printEnd
 		_, err := fmt.Fprint(a.out, welcome(cfg, p, api.Address(running.listener), a.selection(c.Paths, p)))
 		return err

@@ -11,28 +11,28 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// makeEngine builds the loop of the agent. chunks splits chunks that are stuck. guardian starts its guardian process; nil: it
-// has none. release is to be called once the loop has ended.
-func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, release func()) {
-	cfg, version := a.cfg, readBuild().Version
+// makeEngine builds the loop of the agent, and the runner, which is to be closed once the loop has ended. guardian starts its guardian
+// process; nil: it has none.
+func (a *agent) makeEngine(guardian []string) {
+	cfg, version := a.first, readBuild().Version
 	runner := exec.New(exec.Options{
 		Log: a.log, Metrics: a.metrics, Version: version, Workers: cfg.Agent.Workers, Guardian: guardian,
 	})
 	runner.Declare(cfg.Tasks, cfg.Agent.Workers)
-	loop := poll.New(poll.Options{
+	a.engine = poll.New(poll.Options{
 		Declarations: declarations(cfg),
 
 		Store:   a.store,
 		Leases:  a.store,
 		Remote:  a.store,
 		Adopter: a.store,
-		Chunks:  chunks,
+		Chunks:  a.splitter,
 		Agent:   store.Agent{Name: cfg.Agent.Name, Version: version, Presence: cfg.Agent.Presence},
 
 		Executor: runner,
 		Gate:     runner.Gate(),
 		Present:  runner.Presence,
-		Batch:    a.batches.Note,
+		Batch:    a.noteBatches,
 		Removed:  runner.Forget,
 		Joined:   func() { close(a.joined) },
 		Draining: runner.Drain,
@@ -49,7 +49,7 @@ func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, r
 		Log:     a.log,
 		Metrics: a.metrics,
 	})
-	return loop, runner.Close
+	a.runner = runner
 }
 
 // declarations returns what a configuration declares for the loop.

@@ -17,21 +17,29 @@ import (
 
 // pings is how tasks reach the agent.
 type pings struct {
-	base   string                      // of their URLs
+	base   atomic.Pointer[string]      // of their URLs
 	signer atomic.Pointer[ping.Signer] // nil until the store's key is known
 }
 
 // newPings makes URLs that lead to the advertised address, else to the listener.
 func newPings(l net.Listener, advertise string) *pings {
-	if advertise != "" {
-		return &pings{base: strings.TrimRight(advertise, "/")}
-	}
+	p := &pings{}
+	p.advertise(l, advertise)
+	return p
+}
+
+// advertise has the URLs lead to another address, from the next one on.
+func (p *pings) advertise(l net.Listener, advertise string) {
+	base := api.Address(l)
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() { // it listens everywhere, here too
 		local := *a
 		local.IP = net.IPv4(127, 0, 0, 1)
-		return &pings{base: "http://" + local.String()}
+		base = "http://" + local.String()
 	}
-	return &pings{base: api.Address(l)}
+	if advertise != "" {
+		base = strings.TrimRight(advertise, "/")
+	}
+	p.base.Store(&base)
 }
 
 // learn takes in the store's key.
@@ -49,7 +57,7 @@ func (p *pings) url(id task.ID, f task.Fence) string {
 	if s == nil {
 		return ""
 	}
-	return s.URL(p.base, id, f)
+	return s.URL(*p.base.Load(), id, f)
 }
 
 // trace is the trace context of a row that was inserted without one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/config"
@@ -22,7 +23,7 @@ type runCmd struct {
 // Help gives examples.
 func (runCmd) Help() string {
 	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain; the rest are stopped and released. A second signal
-stops at once. SIGHUP is ignored.
+stops at once. SIGHUP has the agent reload its configuration, as does ` + "`leasehold reload`" + `: the whole of it, or nothing.
 
 Examples:
 
@@ -37,20 +38,30 @@ func (c runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.runAgent(cfg, c.Migrate, func(*agent, place) error { return nil })
+	return a.runAgent(cfg, reloading{load: a.reloaded(c.Paths)}, c.Migrate, func(*agent, place) error { return nil })
 }
 
-// runAgent runs an agent to its end; ready is called when it listens and before it claims.
-func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, place) error) (err error) {
+// reloaded returns how an agent loads its configuration anew. Its name stays, unless that is declared: the host may get another one.
+func (a *app) reloaded(args []string) func() (*config.Config, error) {
+	host := sync.OnceValues(os.Hostname) // as when it started, or nearly
+	_, _ = host()
+	return func() (*config.Config, error) {
+		return config.Load(a.configPaths(args), config.Options{Hostname: host})
+	}
+}
+
+// runAgent runs an agent to its end. how says how it loads its configuration anew; ready is called when it listens and before it claims.
+func (a *app) runAgent(cfg *config.Config, how reloading, migrate bool, ready func(*agent, place) error) (err error) {
 	p, err := a.placeFor(cfg)
 	if err != nil {
 		return err
 	}
 	p.outage = &telemetry.Outage{}
 	defer survivePipes()()
-	exec.Parallel(cfg.Tasks)
+	parallel := exec.Parallel(cfg.Tasks)
 	log := a.log()
-	defer outlastHangups(log)()
+	hangups, letHangups := catchHangups()
+	defer letHangups()
 	if exposed(os.Args[1:]) {
 		log.Warn("every user of this machine can read the store's password on the agent's command line: " +
 			"set LEASEHOLD_STORE instead of --store, or url = env(\"DATABASE_URL\") in the store block")
@@ -71,6 +82,9 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 		return err
 	}
 	running.metrics.Outage = p.outage // which may have begun before the agent
+	how.place, how.guardian, how.hangups = a.placeFor, a.guardianFor, hangups
+	running.parallel = parallel
+	running.reloads = newReloader(running, how)
 	running.started(p)
 	if err := ready(running, p); err != nil {
 		return errors.Join(err, running.listener.Close())

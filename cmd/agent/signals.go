@@ -23,11 +23,13 @@ var (
 type signals struct {
 	caught chan os.Signal
 	drain  func()        // on the first signal; must not block
-	within time.Duration // how long draining may take
+	within time.Duration // how long draining may take; set anew before since is
 	log    *slog.Logger
 	asked  <-chan string // who has the agent drain without a signal; nil: it takes signals only
 	ended  chan struct{}
 	since  atomic.Pointer[time.Time] // when the first signal came
+
+	longest func() time.Duration // what within is at the first signal; nil: what it is
 }
 
 // orders passes on what operators want of the agent.
@@ -84,18 +86,27 @@ func (s *signals) run() error {
 				signal.Stop(s.caught)
 				return errStopNow
 			}
+			s.bound()
 			s.log.Info("draining: a second signal stops at once", "signal", sig.String(), "within", s.within)
 			late = begin()
 		case by := <-s.asked:
 			if late != nil {
 				continue // it drains already
 			}
+			s.bound()
 			s.log.Info("draining as an operator asked: the agent exits, and starts again if a supervisor starts it",
 				"by", by, "within", s.within)
 			late = begin()
 		case <-late:
 			return errLate
 		}
+	}
+}
+
+// bound sets within for the first signal.
+func (s *signals) bound() {
+	if s.longest != nil {
+		s.within = s.longest()
 	}
 }
 
@@ -113,24 +124,14 @@ func survivePipes() (stop func()) {
 	return func() { signal.Stop(c) }
 }
 
-// outlastHangups has the process ignore SIGHUP, with a line in the log for each: there is no reload yet, and a closed
-// terminal is no reason to leave tasks behind. The signal is caught rather than ignored, as children would inherit that;
-// where nohup has the process ignore it already, all stays as it is. stop ends that, and waits for its goroutine.
-func outlastHangups(log *slog.Logger) (stop func()) {
+// catchHangups catches SIGHUP, which has an agent read its configuration again: a closed terminal is no reason to leave tasks behind. The
+// signal is caught rather than ignored, as children would inherit that; where nohup has the process ignore it already, all stays
+// as it is, and caught is nil. Of several signals at once one is kept. stop ends that.
+func catchHangups() (caught <-chan os.Signal, stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {
-		return func() {}
+		return nil, func() {}
 	}
-	caught, ended := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(caught, syscall.SIGHUP)
-	go func() {
-		defer close(ended)
-		for range caught {
-			log.Warn("SIGHUP ignored: reloading is not in this version; to load a new configuration, drain the agent with SIGTERM and start it again")
-		}
-	}()
-	return func() {
-		signal.Stop(caught) // no signal is sent to it after this
-		close(caught)
-		<-ended
-	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() { signal.Stop(c) }
 }

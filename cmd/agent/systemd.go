@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
 
 	"github.com/leasehold/leasehold/internal/poll"
 )
@@ -24,6 +25,7 @@ type supervised interface {
 var _ supervised = (*poll.Engine)(nil)
 
 const (
+	mostNotes = 16 // that wait to be sent
 	// A service manager with a watchdog gets four messages an interval, so that three messages may be late.
 	beatsPerInterval = 4
 	statusEvery      = 5 * time.Second // and without one this often, where there is something to report
@@ -41,6 +43,8 @@ type manager struct {
 	beat  time.Duration // between two messages
 	watch bool          // it has a watchdog
 
+	notes chan string // of other goroutines, to be sent
+
 	ready, stopping bool   // has been said
 	status          string // that was said last
 	mute            bool   // what was to be sent last could not be
@@ -51,7 +55,7 @@ func newManager(of supervised, log *slog.Logger) *manager {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
 	}
-	m := &manager{of: of, log: log, beat: statusEvery, send: func(state string) error {
+	m := &manager{of: of, log: log, beat: statusEvery, notes: make(chan string, mostNotes), send: func(state string) error {
 		_, err := daemon.SdNotify(false, state) // tasks get an environment of their own, without that socket
 		return err
 	}}
@@ -80,8 +84,32 @@ func (m *manager) run(ctx context.Context, joined, draining <-chan struct{}) err
 			joined = nil
 		case <-draining:
 			draining = nil
+		case note := <-m.notes:
+			if m.ready && !m.stopping { // else it is not what is to be said
+				m.say(note)
+			}
 		case <-ticker.C:
 		}
+	}
+}
+
+// reloads says that the agent loads its configuration anew, or that it has come to an end with that. It never blocks.
+func (m *manager) reloads(begins bool) {
+	if m == nil {
+		return
+	}
+	note := daemon.SdNotifyReady + "\n"
+	if begins {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			m.log.Warn("cannot read the clock", "err", err)
+			return
+		}
+		note = fmt.Sprintf("%s\nMONOTONIC_USEC=%d\n", daemon.SdNotifyReloading, now.Nano()/int64(time.Microsecond))
+	}
+	select {
+	case m.notes <- note:
+	default: // it gets the next one
 	}
 }
 

@@ -3,30 +3,31 @@ package exec
 import (
 	"os"
 	"runtime"
-	"sync"
 
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// processors is how much Go does at once where it is left alone.
-var processors = sync.OnceValue(func() int { return runtime.GOMAXPROCS(0) })
-
-// Parallel sets how much Go does at once (runtime.GOMAXPROCS) for an agent of those types. It is called when the agent
-// starts, and again when it has other types. Go starts a process on the thread that asks for it, which stands still with its share of the processors until
-// the child runs its program: about half of the time that a small command takes in all. An agent that does nothing else
-// is given twice as many shares as there are processors, so that both go on. One that also sends requests or has workers is
-// not, since these are the slower for it; nor one for which the environment says GOMAXPROCS.
-func Parallel(types []*task.Type) {
+// Parallel sets how much Go does at once (runtime.GOMAXPROCS) for an agent of those types, and is called once, when it
+// starts; again does so for other types, one call at a time. Go starts a process on the thread that asks for it, which stands still
+// with its share of the processors until the child runs its program: about half of the time that a small command takes in all. An
+// agent that does nothing else is given twice as many shares as there are processors, so that both go on. One that also sends
+// requests or has workers is not, since these are the slower for it; nor one for which the environment says GOMAXPROCS.
+func Parallel(types []*task.Type) (again func([]*task.Type)) {
 	if os.Getenv("GOMAXPROCS") != "" {
-		return
+		return func([]*task.Type) {}
 	}
-	n := processors()
-	if allCommands(types) {
-		n *= 2
+	usual := runtime.GOMAXPROCS(0)
+	set := func(types []*task.Type) {
+		n := usual
+		if allCommands(types) {
+			n *= 2
+		}
+		if n != runtime.GOMAXPROCS(0) {
+			runtime.GOMAXPROCS(n)
+		}
 	}
-	if n != runtime.GOMAXPROCS(0) {
-		runtime.GOMAXPROCS(n)
-	}
+	set(types)
+	return set
 }
 
 func allCommands(types []*task.Type) bool {

@@ -27,6 +27,8 @@ type Metrics struct {
 	CatchUpRows      prometheus.Gauge // due rows that are left while the agent catches up
 	StoreErrors      *prometheus.CounterVec
 	StoreDuration    *prometheus.HistogramVec
+	ReloadFailed     prometheus.Gauge
+	Reloads          *prometheus.CounterVec
 
 	Outage *Outage // what is logged while store calls fail
 }
@@ -71,7 +73,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		CatchUpRows:      gauge("leasehold_catch_up_rows", "Number of due rows of the agent's types while it catches up after an outage, else 0."),
 		StoreErrors:      counters("leasehold_store_errors_total", "Number of store calls that failed.", "op"),
 		StoreDuration:    histograms("leasehold_store_duration_seconds", "Duration of store calls, in seconds.", quick, "op"),
-		Outage:           &Outage{},
+		ReloadFailed: gauge("leasehold_reload_failed",
+			"1 while the last reload of the configuration has changed nothing, as it failed or the store is yet to know of it, else 0."),
+		Reloads: counters("leasehold_reloads_total", "Number of reloads of the configuration, by result.", "result"),
+		Outage:  &Outage{},
 	}
 }
 

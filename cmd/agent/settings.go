@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/chunk"
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/work"
+)
+
+// settings are what the agent's parts go by, as the configuration in force has it.
+type settings struct {
+	batches   *varying[batching]
+	retention *varying[time.Duration]
+	blocks    *varying[*config.Config] // what is declared
+}
+
+// batching is how an agent works on batches.
+type batching struct {
+	works bool // an observer changes nothing
+	poll  time.Duration
+}
+
+func batchingOf(cfg *config.Config) batching { return batching{cfg.Agent.Workers > 0, cfg.Agent.Poll} }
+
+func settingsOf(cfg *config.Config) settings {
+	return settings{vary(batchingOf(cfg)), vary(cfg.Store.Retention), vary(cfg)}
+}
+
+// follow has all parts of the agent go by another configuration, whose chunk plans these are. The engine calls it when it does so, one call
+// at a time. It does not block.
+func (a *agent) follow(cfg *config.Config, plans []chunk.Plan) {
+	a.cfg.Store(cfg)
+	if a.parallel != nil {
+		a.parallel(cfg.Tasks)
+	}
+	a.runner.Declare(cfg.Tasks, cfg.Agent.Workers)
+	a.pings.advertise(a.listener, cfg.Agent.Advertise)
+	a.server.Admit(cfg.Agent.Token, cfg.Agent.Advertise)
+	a.server.Keep(a.connections(cfg))
+	a.declarer.Declare(cfg.Schedules, func(name string) string { return cfg.Place("schedule", name) })
+	a.fires.SetPoll(cfg.Agent.Poll)
+	a.fires.Note()
+	a.splitter.Replace(plans)
+	a.chunks.Replace(plans)
+	a.settings.batches.set(batchingOf(cfg))
+	a.settings.retention.set(cfg.Store.Retention)
+	a.settings.blocks.set(cfg)
+}
+
+// batching works on batches while the agent claims rows.
+func (a *agent) batching(ctx context.Context, how batching) error {
+	if !how.works {
+		<-ctx.Done()
+		return nil
+	}
+	l := batch.New(batch.Options{Work: batch.NewEngine(a.store), Poll: how.poll, Log: a.log, Metrics: a.metrics})
+	a.batches.Store(l)
+	return l.Run(ctx)
+}
+
+// noteBatches is called when there may be work for batches.
+func (a *agent) noteBatches() {
+	if l := a.batches.Load(); l != nil {
+		l.Note()
+	}
+}
+
+// maintain maintains the store.
+func (a *agent) maintain(ctx context.Context, retention time.Duration) error {
+	return work.Maintenance{Store: a.store, Retention: retention, Log: a.log, Metrics: a.metrics}.Run(ctx)
+}
+
+// declare notes the configuration's blocks in the store.
+func (a *agent) declare(ctx context.Context, cfg *config.Config) error {
+	blocks := blocksOf(cfg)
+	return work.Declaring{
+		Declare: func(ctx context.Context, session task.Session) (bool, error) {
+			return a.store.DeclareBlocks(ctx, session, blocks)
+		},
+		Joined: a.joined, Session: a.engine.Session, Log: a.log, Metrics: a.metrics,
+	}.Run(ctx)
+}
