@@ -100,6 +100,14 @@ func Load(paths []string, opts Options) (*Config, error) {
 	return cfg, nil
 }
 
+// typeNames lists the row types that are declared, aliases too.
+func (c *Config) typeNames() (names []string) {
+	for _, t := range c.Tasks {
+		names = append(names, t.Names()...)
+	}
+	return names
+}
+
 // Type finds the declaration that claims rows of a type, by name or alias; nil where there is none.
 func (c *Config) Type(name string) *task.Type {
 	for _, t := range c.Tasks {

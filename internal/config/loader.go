@@ -73,6 +73,7 @@ func (l *loader) decode(sources []*source, base string) *Config {
 	cfg.site(store)
 
 	names := make(map[string]hcl.Range)
+	blocks := make(map[*task.Type]*block)
 	for _, f := range tasks {
 		b := f.scope.block(f.block, taskShape())
 		t := b.task(cfg.Agent.Workers)
@@ -80,9 +81,12 @@ func (l *loader) decode(sources []*source, base string) *Config {
 			continue
 		}
 		l.claimNames(t, f.block, names)
-		cfg.Tasks = append(cfg.Tasks, t)
+		cfg.Tasks, blocks[t] = append(cfg.Tasks, t), b
 		cfg.samples[t.Name] = sampleOf(f.block.Body)
 		cfg.printed = append(cfg.printed, b.out)
+	}
+	for _, t := range cfg.Tasks {
+		blocks[t].warnOfOnFailed(t, cfg)
 	}
 	l.schedules(schedules, cfg)
 	l.chunks(chunks, cfg)

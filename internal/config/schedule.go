@@ -51,13 +51,9 @@ func (l *loader) schedules(all []found, cfg *Config) {
 
 // warnOfUndeclared: agents with another configuration may run the type, so it is a warning.
 func (b *block) warnOfUndeclared(what, name, typ string, cfg *Config) {
-	var names []string
-	for _, t := range cfg.Tasks {
-		names = append(names, t.Names()...)
-	}
 	b.l.warn(b.at("task"), "%s %q inserts tasks of the type %q, which no task block of this configuration declares, so its agents "+
 		"will not run them.%s Declare task %q { … }, unless agents with another configuration do.",
-		what, name, typ, didYouMean(typ, names), typ)
+		what, name, typ, didYouMean(typ, cfg.typeNames()), typ)
 }
 
 // scheduleText is an attribute of a schedule that is a string.

@@ -18,10 +18,11 @@ const (
 func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
-		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "rate", "burst", "deadline"},
+		attrs: []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "rate", "burst", "deadline",
+			"on_failed"},
 		blocks: []string{"retry", "sequence", "check", "webhook", "command", "rollback", "tenant"},
 		later: []string{
-			"on_failed", "redact", "spill_after",
+			"redact", "spill_after",
 		},
 		called: calledInTask(),
 	}
@@ -66,6 +67,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 	if d, ok := b.maybeLength("deadline", -1, minTimeout, task.MaxDuration); ok {
 		t.Policy.Deadline = max(d, 0)
 	}
+	p.OnFailed = b.onFailed(t)
 	p.Retry = b.retry(retryShape())
 	b.sequence(t)
 	t.Check, p.Check, p.Stop = b.check(t.Workers)

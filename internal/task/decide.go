@@ -15,6 +15,10 @@ type Transition struct {
 	Deferrals   int    // deferrals in a row from now on
 	EverStarted bool   // the row was ever started
 	Reason      string // human-readable: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
+
+	// OnFailed is the type of the row that the store inserts with this transition, as the task has failed for good; "": none. The
+	// store inserts none for a row that was itself inserted so, or that has had its row since an operator retried it last.
+	OnFailed string
 }
 
 // Counts reports whether the attempt of t that ended with this transition uses up one of the task's attempts. One that ended its
@@ -34,10 +38,28 @@ func Decide(t *Task, p *Policy, o Outcome, left time.Duration, jitter float64) T
 	d.limit, d.stop = p.MaxAttempts(t.Phase(), t.MaxAttempts), p.Stop
 	d.everStarted = t.EverStarted || !o.NeverStarted
 	d.count()
+	var next Transition
 	if t.Phase() == Rollback {
-		return d.rollback(jitter)
+		next = d.rollback(jitter)
+	} else {
+		next = d.run(left, jitter)
 	}
-	return d.run(left, jitter)
+	if FailedForGood(next.State, t.Cause) {
+		next.OnFailed = p.OnFailed
+	}
+	return next
+}
+
+// FailedForGood reports whether a task that ends in that state has failed for good; cause is why it was rolled back. One that is to be
+// rolled back has failed once that has ended. The stores' complete has the same rule.
+func FailedForGood(s State, cause Verdict) bool {
+	switch s {
+	case StateFailed, StateRollbackFailed:
+		return true
+	case StateRolledBack:
+		return cause != Succeeded && cause != Cancelled
+	}
+	return false
 }
 
 // decision is one call of Decide.

@@ -20,6 +20,8 @@ type Policy struct {
 	Deadline        time.Duration   `json:"deadline,omitempty"` // from due to done, all attempts; 0: none
 	Retry           Retry           `json:"retry"`
 	Rollback        *RollbackPolicy `json:"rollback,omitempty"` // nil: the type cannot be rolled back
+	// OnFailed is the type of the row that the store inserts for each task that has failed for good; "": none.
+	OnFailed string `json:"on_failed,omitempty"`
 }
 
 // RollbackPolicy is the policy of the rollback phase.

@@ -143,6 +143,7 @@ func Checks() []Check {
 		{"look", lookChecks()},
 		{"agents", agentChecks()},
 		{"paused types", pauseChecks()},
+		{"rows of on_failed", onFailedChecks()},
 		{"declared", declaredChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},

@@ -89,7 +89,7 @@ func runMachine(t testing.TB, about Theme, open func(t testing.TB) Harness, most
 		}
 		defer func() { failing = failing || rt.Failed() }() // from then on rapid looks for a shorter history that fails
 		s := &scope{TB: t, rt: rt}
-		m := &machine{t: s, about: about, real: open(s), ideal: NewOnModel(), everStarted: map[int]bool{}}
+		m := &machine{t: s, about: about, real: open(s), ideal: NewOnModel(), everStarted: map[int]bool{}, letters: map[int]pair[task.ID]{}}
 		m.schedules = scheduled{versions: map[string]pair[version]{}, slots: map[int][2]string{}}
 		m.chunks.versions = map[string]pair[version]{}
 		m.ideal.NumbersOnly = !m.real.ComparesJSON()
@@ -191,6 +191,7 @@ type machine struct {
 	holds       []hold // every hold that there ever was
 	sent        []sent // every settlement that there ever was
 	everStarted map[int]bool
+	letters     map[int]pair[task.ID] // of rows of on_failed: the task that has failed
 	open        []*openHold
 	locks       *bool // whether the store has locks on rows; nil: not known yet
 	granted     []granted
@@ -246,6 +247,7 @@ func (m *machine) compare(*rapid.T) {
 	require.NoError(m.t, err)
 	want, err := m.ideal.List(ctx, all)
 	require.NoError(m.t, err)
+	m.findLetter(want, got)
 	require.Equal(m.t, m.views(want, onIdeal, onIdeal), m.views(got, onReal, onReal), "the list of tasks")
 	m.compareLocks(got)
 	m.compareSequences(got)

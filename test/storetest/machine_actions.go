@@ -270,6 +270,7 @@ func (m *machine) settle(t *rapid.T) {
 		e.ID = m.tasks[h.row].real
 		call.onReal = append(call.onReal, e)
 	}
+	mournOne(t, &call)
 	m.send(call)
 	m.sent = append(m.sent, call)
 }
@@ -298,6 +299,7 @@ func (m *machine) finishAll(t *rapid.T, s *session, holds []hold) {
 		e.ID = m.tasks[h.row].real
 		call.onReal = append(call.onReal, e)
 	}
+	mournOne(t, &call)
 	m.send(call)
 	m.sent = append(m.sent, call)
 }

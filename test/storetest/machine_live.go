@@ -40,7 +40,7 @@ func machinePolicies() map[task.PolicyHash]store.NamedPolicy {
 		},
 		{
 			Timeout: 5*step + half, Heartbeat: 2*step + half, MaxHeartbeat: 2*step + half, Stop: step + 23*time.Minute,
-			RequireProgress: true,
+			RequireProgress: true, OnFailed: "b",
 			Rollback: &task.RollbackPolicy{
 				Timeout: 4*step + half, Heartbeat: half, MaxHeartbeat: step + half, Stop: step + 17*time.Minute,
 			},

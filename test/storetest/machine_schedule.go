@@ -306,7 +306,7 @@ func (m *machine) payload(row int, raw json.RawMessage) string {
 	for _, slot := range m.schedules.slots[row] {
 		text = strings.Replace(text, `"`+slot+`"`, `"its slot"`, 1)
 	}
-	return text
+	return m.letter(row, text)
 }
 
 func (m *machine) pauseSchedule(t *rapid.T) {

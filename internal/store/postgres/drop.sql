@@ -10,7 +10,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.cancel_batch, {schema}.cancel_follower, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.check_on_live, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.cron_value, {schema}.cron_values,
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.enqueue_result,
-    {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease, {schema}.insert_followers,
+    {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease, {schema}.insert_followers, {schema}.insert_on_failed,
     {schema}.lease_lapsed, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_chunks, {schema}.lock_holders, {schema}.lock_schedule,
     {schema}.declare_limits, {schema}.limit_rooms, {schema}.blocking_failure, {schema}.choose_heads, {schema}.declare_sequences,
     {schema}.promote_turns, {schema}.sequence_blocked, {schema}.sequence_cancel, {schema}.sequence_retry,

@@ -25,6 +25,7 @@ CREATE TABLE {schema}.task (
     cancel_requested_at timestamptz, -- never on a row that waits
     ping_due         timestamptz, -- when the next ping is due, after one that came by another way than the holder
     batch_id         bigint,
+    failed_task      bigint,      -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
     attempt          integer NOT NULL DEFAULT 0,
     deferrals        integer NOT NULL DEFAULT 0,
     max_attempts     integer
@@ -156,6 +157,7 @@ CREATE TABLE {schema}.task_archive (
     deadline         timestamptz,
     cancel_requested_at timestamptz,
     batch_id         bigint,
+    failed_task      bigint,
     attempt          integer NOT NULL,
     deferrals        integer NOT NULL,
     max_attempts     integer,

@@ -79,6 +79,7 @@ func (s *Store) settleOnce(
 	for i, row := range rows {
 		c.add(row)
 		c.reports.set(i, len(rows), &row.Report)
+		c.onFailed = sparse(c.onFailed, i, len(rows), row.Next.OnFailed)
 	}
 	if fault.Off(fault.Fence) {
 		if err := s.takeAnyFence(ctx, conn, c.id, c.fence); err != nil {
@@ -173,6 +174,7 @@ type settleColumns struct {
 	cause               []string // why the row is rolled back from now on; "": it is not, or was before
 	finished            []bool
 	newResult           []bool
+	onFailed            []string // the type of a row to insert; "": none. nil where no row has one: it is not sent
 	reports             reportColumns
 }
 
@@ -185,7 +187,7 @@ func (c *settleColumns) args(session task.Session) []sqltext.Arg {
 		arg("ran_errors", c.ranError), arg("cancel_unseen", c.cancelUnseen), arg("progress", c.reports.progress),
 		arg("messages", c.reports.message), arg("checkpoints", c.reports.checkpoint), arg("silent", c.silent),
 		arg("finished", c.finished), arg("new_result", c.newResult), arg("causes", c.cause), arg("session", int64(session)),
-		arg("after_lease", c.afterLease), arg("keep_due", c.keepDue), arg("delays", c.delay),
+		arg("after_lease", c.afterLease), arg("keep_due", c.keepDue), arg("delays", c.delay), arg("on_failed", c.onFailed),
 	}
 }
 

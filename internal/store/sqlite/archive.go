@@ -31,11 +31,12 @@ type alike struct {
 	outcome, err any
 	output       string
 	afterLease   bool
+	onFailed     string
 }
 
 func alikeOf(e *store.Settlement) alike {
 	outcome, reason := kept(e)
-	return alike{e.Next.State, e.Next.Deferrals, e.Next.EverStarted, outcome, reason, e.Outcome.Output, e.Next.AfterLease}
+	return alike{e.Next.State, e.Next.Deferrals, e.Next.EverStarted, outcome, reason, e.Outcome.Output, e.Next.AfterLease, e.Next.OnFailed}
 }
 
 // archive copies the rows of the list; finish deletes all of them at once.
@@ -75,6 +76,11 @@ func (b *settling) archiveSome(list []finished, all alike) error {
 		if applied {
 			b.ends[f.e.ID], b.archived = f.e.Fence, append(b.archived, f.e.ID)
 		}
+		if applied && f.e.Next.OnFailed != "" {
+			if err := b.insertOnFailed(f.e); err != nil {
+				return fmt.Errorf("task %d: %w", f.e.ID, err)
+			}
+		}
 		if err := b.answer(f, applied); err != nil {
 			return fmt.Errorf("task %d: %w", f.e.ID, err)
 		}
@@ -82,11 +88,19 @@ func (b *settling) archiveSome(list []finished, all alike) error {
 	return nil
 }
 
+// insertOnFailed inserts the row of on_failed for a task that was copied, if it is to have one: only the store knows that.
+func (b *settling) insertOnFailed(e *store.Settlement) error {
+	outcome, reason := kept(e)
+	_, err := b.exec(b.sql.InsertOnFailed, arg("id", int64(e.ID)), arg("on_failed", e.Next.OnFailed), arg("state", string(e.Next.State)),
+		arg("outcome", outcome), arg("error", reason), arg("now", b.at), arg("after_lease", e.Next.AfterLease))
+	return err
+}
+
 // copyToArchive returns how many of the rows it has copied: those that the session still holds.
 func (b *settling) copyToArchive(list []finished, all alike) (int64, error) {
 	values := b.values[:0]
 	values = append(values, b.at, int64(b.session), string(all.state), int64(all.deferrals), all.started, all.outcome, all.err,
-		null(all.output), all.afterLease)
+		null(all.output), all.afterLease, null(all.onFailed))
 	shared := len(values)
 	for i := range list {
 		e := list[i].e

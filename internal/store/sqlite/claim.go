@@ -190,7 +190,7 @@ func (c *wanting) find() error {
 			return err
 		}
 		if c.left > 0 && c.room > 0 {
-			rejected, err := c.rejectTooLarge(c.want.Phase, c.want.Type, c.claim.Region, c.tenant, priority, now)
+			rejected, err := c.rejectTooLarge(&c.want, c.claim.Region, c.tenant, priority, now)
 			if err != nil {
 				return err
 			}

@@ -117,7 +117,8 @@ CREATE TABLE task (
     after            TEXT,                       -- JSON: ids of tasks that have to end before it starts (task_waits checks them)
     after_if         TEXT                        -- how these have to end; NULL: succeeded
                      CONSTRAINT "after_if must be succeeded or any" CHECK (after_if = 'succeeded' OR after_if = 'any'),
-    awaited          INTEGER                     -- 1: others wait for its end, which leaves a note (ended_note)
+    awaited          INTEGER,                    -- 1: others wait for its end, which leaves a note (ended_note)
+    failed_task      INTEGER                     -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
 ) STRICT;
 
 -- A claim reads one (type, region, priority) of these in order. With what the condition names in the last columns, neither finding
@@ -292,7 +293,8 @@ CREATE TABLE task_archive (
     after            TEXT,
     after_if         TEXT,
     cancelled_for    INTEGER, -- the task on account of which it was cancelled, as that did not succeed
-    tenant           TEXT
+    tenant           TEXT,
+    failed_task      INTEGER
 ) STRICT;
 
 CREATE INDEX task_archive_finished ON task_archive (finished_at);

@@ -35,6 +35,7 @@ type statements struct {
 	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
+	InsertOnFailed                                                                                                          *sqltext.Query
 	AnyOpenBatch, OfBatch, Tally                                                                                            *sqltext.Query
 	Attempt, Complete, Completed                                                                                            *sqltext.Query
 	// renew.sql, ping.sql, session.sql, sweep.sql

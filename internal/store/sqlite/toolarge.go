@@ -8,18 +8,18 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// rejectTooLarge archives due rows of one type, tenant and priority that no agent can run, at most 100 of them, without reading their
+// rejectTooLarge archives due rows of a want, of one region, tenant and priority that no agent can run, at most 100 of them, without reading their
 // documents. It returns how many.
-func (t *tx) rejectTooLarge(p task.Phase, typ, region, tenant string, priority int, now string) (int, error) {
+func (t *tx) rejectTooLarge(w *store.Want, region, tenant string, priority int, now string) (int, error) {
 	list, end := t.sql.TooLargeDue, task.StateFailed
-	if p == task.Rollback {
+	if w.Phase == task.Rollback {
 		list, end = t.sql.TooLargeRollback, task.StateRollbackFailed
 	}
-	args := []sqltext.Arg{arg("type", typ), arg("priority", priority), arg("now", now), arg("region", region)}
+	args := []sqltext.Arg{arg("type", w.Type), arg("priority", priority), arg("now", now), arg("region", region)}
 	if tenant != "" {
 		args = append(args, arg("tenant", tenant))
 		list = t.sql.TooLargeTenantRollback
-		if p != task.Rollback {
+		if w.Phase != task.Rollback {
 			list, args = t.sql.TooLargeTenantDue, append(args, arg("look_past", lookPast))
 		}
 	}
@@ -44,13 +44,14 @@ func (t *tx) rejectTooLarge(p task.Phase, typ, region, tenant string, priority i
 	}
 	rejected := make([]*store.Settlement, 0, len(reasons))
 	for id := range reasons {
-		rejected = append(rejected, &store.Settlement{ID: task.ID(id), Phase: p, Next: task.Transition{State: end}, Silent: true})
+		rejected = append(rejected, &store.Settlement{ID: task.ID(id), Phase: w.Phase, Next: task.Transition{State: end}, Silent: true})
 	}
 	if err := t.tally(rejected); err != nil {
 		return 0, err
 	}
 	for id, reason := range reasons {
-		if _, err := t.exec(t.sql.Reject, arg("state", string(end)), arg("error", reason), arg("now", now), arg("id", id)); err != nil {
+		if _, err := t.exec(t.sql.Reject, arg("state", string(end)), arg("error", reason), arg("now", now), arg("id", id),
+			arg("policy", int64(w.Policy))); err != nil {
 			return 0, err
 		}
 	}

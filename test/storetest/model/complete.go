@@ -38,6 +38,9 @@ func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now t
 	next := task.Transition{State: task.StateSucceeded, Attempt: r.Attempt, EverStarted: true}
 	if r.State.Phase() == task.Rollback {
 		next.State = task.StateRolledBack
+		if task.FailedForGood(next.State, r.Cause) {
+			next.OnFailed = s.policies[r.Policy].Policy.OnFailed
+		}
 	}
 	// It is the settlement that the holder would have sent. When the attempt itself began is not known here.
 	return s.settle(r.Session, store.Settlement{

@@ -90,6 +90,7 @@ type Row struct {
 	After           []task.ID       // that have to end before it starts
 	AfterIf         string          // how they have to
 	CancelledFor    task.ID         // that did not succeed; 0: it was not cancelled for that
+	FailedTask      task.ID         // for which it was inserted (on_failed); its own: its own failure has its row; 0: neither
 
 	Attempt     int
 	Deferrals   int

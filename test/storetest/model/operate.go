@@ -100,6 +100,9 @@ func (s *Store) revive(r *Row, now time.Time) {
 	s.bringBack(r)
 	s.noteRevival(r)
 	r.CancelledFor = 0
+	if r.FailedTask == r.ID {
+		r.FailedTask = 0
+	}
 	if len(r.After) > 0 && !r.EverStarted {
 		r.Held = task.HoldAfter
 	}

@@ -63,6 +63,7 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 	defer func() { s.leave(r, r.LeaseEnd) }() // which it has only if something may be at work until then
 	if e.Next.State.Finished() {
 		r.finish(e, now)
+		s.onFailed(r, e.Next.OnFailed, now)
 		s.moveToArchive(r)
 		if e.Next.State == task.StateSplit {
 			s.split(r, e, now)

@@ -6,8 +6,9 @@ CREATE OR REPLACE FUNCTION {schema}.take_complete(of bigint, with_fence bigint, 
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
-    t   {schema}.task;
-    was text;
+    t       {schema}.task;
+    was     text;
+    as_type text;
 BEGIN
     IF wait THEN
         SELECT r.* INTO t FROM {schema}.task AS r WHERE r.id = of AND r.fence = with_fence AND r.claim > 0
@@ -38,6 +39,15 @@ BEGIN
     END IF;
     IF {first_success of=t.} OR was = 'running' AND new_result IS NOT NULL THEN -- that of a rollback is in the history only
         t.result := new_result;
+    END IF;
+    -- A task has failed that is rolled back by this end: Go's task.FailedForGood; a check compares the two.
+    IF was <> 'running' AND t.failed_task IS NULL AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled') THEN
+        as_type := (SELECT p.body ->> 'on_failed' FROM {schema}.policy AS p WHERE p.hash = t.policy);
+        IF as_type IS NOT NULL THEN
+            PERFORM {schema}.insert_on_failed(as_type, of, t.type, t.state, NULL, NULL, t.cause, t.payload, t.labels, t.region, t.tenant,
+                t.traceparent, NULL);
+            t.failed_task := of;
+        END IF;
     END IF;
     t.fence := t.fence + 1;
     t.outcome := 'succeeded';

@@ -22,7 +22,8 @@ BEGIN
         INSERT INTO {schema}.task (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
             created_at, ever_started, fence, session, policy, deadline, outcome, error, result, message, progress, checkpoint,
-            lease_until, batch_id, round, cause, rollback_payload, lock, sequence, after, after_if, held, tenant)
+            lease_until, batch_id, round, cause, rollback_payload, lock, sequence, after, after_if, held, tenant,
+            failed_task)
         OVERRIDING SYSTEM VALUE
         SELECT h.id, h.type, CASE WHEN h.again THEN 'pending' ELSE 'rollback_pending' END, h.priority, h.region, h.key,
             greatest(h.due, h.lease_until), h.payload, h.labels, h.traceparent,
@@ -34,7 +35,8 @@ BEGIN
             CASE WHEN h.again THEN NULL WHEN h.state = 'rollback_failed' THEN h.cause WHEN h.state = 'cancelled' THEN h.state
                  WHEN h.outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'
                  ELSE coalesce(h.outcome, h.state) END,
-            h.rollback_payload, h.lock, h.sequence, h.after, h.after_if, {waits_again}, h.tenant
+            h.rollback_payload, h.lock, h.sequence, h.after, h.after_if, {waits_again}, h.tenant,
+            CASE WHEN NOT h.again OR h.failed_task <> h.id THEN h.failed_task END
         FROM hit AS h
         ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING id

@@ -12,20 +12,21 @@ WITH hit AS MATERIALIZED (
     SELECT t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
         t.max_attempts, t.created_at, t.fence, t.session, t.policy, t.lease_until, t.claimed_at, t.deadline, t.result,
         t.cancel_requested_at, t.cancel_requested_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round,
-        t.cause, t.rollback_payload, t.lock, t.sequence, t.after, t.after_if, t.awaited, t.tenant,
+        t.cause, t.rollback_payload, t.lock, t.sequence, t.after, t.after_if, t.awaited, t.tenant, t.failed_task,
         i.next, i.next_attempt, i.next_deferrals, i.next_ever_started, i.verdict, i.next_error, i.next_result, i.next_output,
         i.started, i.keep, i.phase, i.ran_attempt, i.ran_fence, i.ran_error, i.new_progress, i.new_message, i.new_checkpoint,
-        i.silent, i.finished, i.new_result, i.new_cause
+        i.silent, i.finished, i.new_result, i.new_cause, CASE WHEN t.failed_task IS NULL THEN nullif(i.on_failed, '') END AS on_failed
     FROM unnest(
         @ids::bigint[], @fences::bigint[], @states::text[], @attempts::integer[], @deferrals::integer[],
         @ever_started::boolean[], @outcomes::text[], @errors::text[], @results::text[], @outputs::text[],
         @started::bigint[], @keep::boolean[], @phases::text[], @ran_attempts::integer[], @ran_fences::bigint[],
         @ran_errors::text[], @cancel_unseen::boolean[], @progress::text[], @messages::text[], @checkpoints::text[],
-        @silent::boolean[], @finished::boolean[], @new_result::boolean[], @causes::text[]
+        @silent::boolean[], @finished::boolean[], @new_result::boolean[], @causes::text[], @on_failed::text[]
     ) AS i (
         i_id, i_fence, next, next_attempt, next_deferrals, next_ever_started, verdict, next_error, next_result,
         next_output, started, keep, phase, ran_attempt, ran_fence, ran_error, cancel_unseen, new_progress,
-        new_message, new_checkpoint, silent, finished, new_result, new_cause
+        new_message, new_checkpoint, silent, finished, new_result, new_cause,
+        on_failed
     )
     CROSS JOIN LATERAL (
         SELECT held.id, held.type, held.state, held.priority, held.region, held.key, held.run_at, held.payload, held.labels,
@@ -33,7 +34,8 @@ WITH hit AS MATERIALIZED (
             held.lease_until, held.claimed_at, held.deadline, held.result, held.cancel_requested_at,
             held.cancel_requested_by, held.message,
             held.progress, held.checkpoint, held.batch_id, held.round, held.cause, held.rollback_payload,
-            held.lock, held.sequence, held.after, held.after_if, held.awaited, held.tenant
+            held.lock, held.sequence, held.after, held.after_if, held.awaited, held.tenant,
+            held.failed_task
         FROM {schema}.task AS held
         WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = @session AND held.claim IS NOT NULL
           AND NOT (i.cancel_unseen AND held.cancel_requested_at IS NOT NULL)
@@ -42,6 +44,7 @@ WITH hit AS MATERIALIZED (
 ), leaving AS (
     SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
         created_at, session, policy, claimed_at, deadline, batch_id, round, cause, lock, sequence, after, after_if, tenant,
+        CASE WHEN on_failed IS NULL THEN failed_task ELSE id END AS failed_task,
         next AS end_state, fence + 1 AS end_fence, next_attempt AS end_attempt, next_deferrals AS end_deferrals,
         next_ever_started AS end_ever_started, nullif(verdict, '') AS end_outcome, nullif(next_error, '') AS end_error,
         CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END AS end_result,
@@ -114,4 +117,8 @@ WITH hit AS MATERIALIZED (
 ), ended AS (
     INSERT INTO {schema}.ended_note (id) SELECT id FROM hit WHERE finished AND awaited
 )
-SELECT id, (SELECT n FROM followed) FROM hit
+SELECT id, (SELECT n FROM followed),
+    CASE WHEN on_failed IS NOT NULL THEN {schema}.insert_on_failed(on_failed, id, type, next, verdict, nullif(next_error, ''), cause,
+        payload, labels, region, tenant, traceparent,
+        CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END) END
+FROM hit

@@ -27,10 +27,14 @@ BEGIN
     WHERE id = (SELECT batch_id FROM task
                 WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running'));
     -- The result of a rollback is in the history only: the row keeps that of its run.
-    INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, new_result, result, started_at, finished_at, after_lease)
+    INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, new_result, result, started_at, finished_at, after_lease,
+        on_failed)
     SELECT id, state, attempt, 0, 1, 'succeeded',
            {first_success of=ended.} OR state = 'succeeded' AND NEW.result IS NOT NULL,
-           json(NEW.result), claimed_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 0
-    FROM (SELECT id, attempt, claimed_at, iif(state = 'running', 'succeeded', 'rolled_back') AS state
+           json(NEW.result), claimed_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 0,
+           -- A task has failed that is rolled back by this end: Go's task.FailedForGood; a check compares the two.
+           iif(state = 'rolled_back' AND ifnull(cause, '') NOT IN ('succeeded', 'cancelled'),
+               (SELECT json_extract(policy.body, '$.on_failed') FROM policy WHERE policy.hash = ended.policy), NULL)
+    FROM (SELECT id, attempt, claimed_at, cause, policy, iif(state = 'running', 'succeeded', 'rolled_back') AS state
           FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running')) AS ended;
 END;

@@ -11,11 +11,13 @@ CREATE TRIGGER revive_insert INSTEAD OF INSERT ON revive
 BEGIN
     INSERT INTO task (id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
                       deferrals, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence, after, after_if,
-                      held, tenant, lease_until, run_at, state, ever_started, deadline, cause, round, result, progress, message)
+                      held, tenant, lease_until, run_at, state, ever_started, deadline, cause, round, result, progress, message,
+                      failed_task)
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
            0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload, lock, sequence, after, after_if,
            iif(NOT ever_started AND after <> '[]', 'after', NULL), tenant, lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'pending',
-           ever_started AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL
+           ever_started AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL,
+           nullif(failed_task, id)
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'retry'
     UNION ALL
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
@@ -26,7 +28,7 @@ BEGIN
                WHEN state = 'cancelled' THEN 'cancelled'
                WHEN outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'
                ELSE ifnull(outcome, state)
-           END, round, result, progress, message
+           END, round, result, progress, message, failed_task
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'rollback'
     ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING;
 

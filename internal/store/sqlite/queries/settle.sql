@@ -10,11 +10,11 @@ WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running'
 
 -- name: archive
 -- Copies finished rows; delete_archived deletes all of a call at once. The result stays where new_result is false. For several
--- rows, the values in parentheses are repeated (listOf): those up to @after_lease are the same for all. CROSS JOIN and NOT
+-- rows, the values in parentheses are repeated (listOf): those up to @on_failed are the same for all. CROSS JOIN and NOT
 -- INDEXED: for each row of the list its task, by the id.
-WITH ended (finished_at, session, state, deferrals, ever_started, outcome, error, output, after_lease,
+WITH ended (finished_at, session, state, deferrals, ever_started, outcome, error, output, after_lease, on_failed,
     id, fence, attempt, new_result, result, started_at) AS (
-    VALUES (@finished_at, @session, @state, @deferrals, @ever_started, @outcome, @error, @output, @after_lease,
+    VALUES (@finished_at, @session, @state, @deferrals, @ever_started, @outcome, @error, @output, @after_lease, @on_failed,
     @id, @fence, @attempt, @new_result, @result, @started_at))
 {archive_row new=ended. drops=false cancel_requested_at=task.cancel_requested_at cancel_requested_by=task.cancel_requested_by}
 FROM ended CROSS JOIN task NOT INDEXED ON task.id = ended.id
@@ -62,6 +62,13 @@ SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = @id AND fence = @fence + 1 
 -- name: add_attempt
 INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
 VALUES (@id, @fence, @ran_fence, @session, @phase, @attempt, @outcome, @error, @output, @result, @state, @started_at, @now);
+
+-- name: insert_on_failed
+-- Inserts the row of on_failed for a task that is in the archive, and still in the hot table.
+WITH ended (id, on_failed, state, outcome, error, finished_at, after_lease) AS (
+    VALUES (@id, @on_failed, @state, @outcome, @error, @now, @after_lease))
+{on_failed_row new=ended.}
+FROM ended CROSS JOIN task NOT INDEXED ON task.id = ended.id WHERE task.failed_task IS NULL;
 
 -- name: delete_archived
 DELETE FROM task WHERE id IN (SELECT value FROM json_each(@ids));

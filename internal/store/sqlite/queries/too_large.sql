@@ -29,6 +29,8 @@ WHERE state = 'rollback_pending' AND held IS NULL AND tenant IS NULL AND type = 
 LIMIT 100;
 
 -- name: reject
--- Archives such a row without its documents.
-INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, error, new_result, finished_at, drops_documents)
-SELECT id, @state, attempt, deferrals, ever_started, 'rejected', @error, 1, @now, 1 FROM task WHERE id = @id;
+-- Archives such a row without its documents. The policy is that of the claim: the row may never have had one.
+INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, error, new_result, finished_at, drops_documents, on_failed)
+SELECT id, @state, attempt, deferrals, ever_started, 'rejected', @error, 1, @now, 1,
+    (SELECT json_extract(policy.body, '$.on_failed') FROM policy WHERE policy.hash = @policy)
+FROM task WHERE id = @id;
