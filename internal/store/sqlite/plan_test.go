@@ -107,6 +107,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Release:                  {byID},
 		h.sql.Copied:                   {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.DeleteArchived:           {byID},
+		h.sql.InsertOnFailed:           {byID, "SEARCH a USING"},
 		h.sql.InsertFollowers:          {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.Unapplied:                {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"},
 		h.sql.Holders:                  {"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"},
