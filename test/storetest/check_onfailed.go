@@ -203,6 +203,13 @@ func onFailedCompleted(t testing.TB, h Harness) {
 			require.Empty(t, r.dead(deadKind))
 		}
 		row := r.heldUnder(mourned())
+		r.settled(mourn(row, task.Failed, task.StateFailed, deadKind))
+		r.one(row.ID, way)
+		_, err := r.Rollback(r.ctx, row.ID, "alice")
+		require.NoError(t, err)
+		require.True(t, complete(row.ID, r.mournedRow(task.Rollback).Fence, ``), way)
+		require.Empty(t, r.dead(deadKind), "it has had its row")
+		row = r.heldUnder(mourned())
 		require.True(t, complete(row.ID, row.Fence, ``), way)
 		require.Empty(t, r.dead(deadKind), "a run that is completed has not failed")
 	}
