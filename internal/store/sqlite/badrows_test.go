@@ -13,7 +13,7 @@ import (
 )
 
 // A file has no roles, so an application can write anything into it: one bad row costs no other row anything. Each is
-// planted past every CHECK and trigger, before a good one.
+// planted past every CHECK and trigger, before a good one. Both fail, and have a row inserted for that (on_failed).
 func TestABadRowHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	for name, columns := range map[string][2]string{
@@ -38,6 +38,9 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 		"a negative id":            {"id", "-9223372036854775808"},
 		"too large":                {"payload", "'\"' || hex(zeroblob(34000000)) || '\"'"},
 		"a large rollback payload": {"rollback_payload", "'\"' || hex(zeroblob(34000000)) || '\"'"},
+		"a list of labels":         {"labels", "'[]'"},
+		"a traceparent of its own": {"traceparent", "hex(zeroblob(1000))"},
+		"two payloads":             {"payload", "'1, 2'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
@@ -52,10 +55,17 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 			}
 			require.NoError(t, conn.Close())
 			require.NoError(t, h.exec(t, "INSERT INTO task (id, type, payload) VALUES (4242, 'a', '\"good\"')"))
-			session, err := h.Join(t.Context(), store.Agent{Name: "n", Presence: time.Minute, Workers: 1})
+			p := task.Policy{Timeout: time.Minute, Stop: time.Second, OnFailed: "dead"}
+			if name == "a huge id" {
+				p.OnFailed = "" // the file takes no row any more, by any way
+			}
+			session, err := h.Join(t.Context(), store.Agent{
+				Name: "n", Presence: time.Minute, Workers: 1,
+				Policies: map[task.PolicyHash]store.NamedPolicy{p.Hash("a"): {Type: "a", Policy: p}},
+			})
 			require.NoError(t, err)
 			c := store.Claim{Session: session, Number: 1, Bytes: 1 << 20, Wants: []store.Want{
-				{Type: "a", Phase: task.Run, N: 10, Window: time.Minute, Deadline: time.Hour},
+				{Type: "a", Phase: task.Run, N: 10, Window: time.Minute, Deadline: time.Hour, Policy: p.Hash("a")},
 			}}
 			_, _, err = h.NextDue(t.Context(), c)
 			require.NoError(t, err)
@@ -68,7 +78,7 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 				ends = append(ends, store.Settlement{
 					ID: r.ID, Fence: r.Fence, RanFence: r.Fence, Phase: task.Run, Attempt: r.Attempt, Started: -1,
 					Outcome: task.Outcome{Verdict: task.Rejected, Error: r.Unfit},
-					Next:    task.Transition{State: task.StateFailed, Attempt: r.Attempt, Deferrals: r.Deferrals},
+					Next:    task.Transition{State: task.StateFailed, Attempt: r.Attempt, Deferrals: r.Deferrals, OnFailed: p.OnFailed},
 				})
 				require.Positive(t, r.Fence)
 			}
@@ -78,9 +88,16 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 			for _, a := range answers {
 				require.Equal(t, store.Applied, a)
 			}
+			failed, err := h.List(t.Context(), store.TaskFilter{Type: "a", States: []task.State{task.StateFailed}})
+			require.NoError(t, err)
+			dead, err := h.List(t.Context(), store.TaskFilter{Type: "dead"})
+			require.NoError(t, err)
+			if p.OnFailed != "" {
+				require.Len(t, dead, len(failed))
+			}
 			listed, err := h.List(t.Context(), store.TaskFilter{})
 			require.NoError(t, err)
-			require.Len(t, listed, 2)
+			require.Len(t, listed, 2+len(dead))
 			_, err = json.Marshal(listed)
 			require.NoError(t, err, "and both can be shown")
 		})
