@@ -29,7 +29,8 @@ func (b *block) warnOfOnFailed(t *task.Type, cfg *Config) {
 	if typ == "" || cfg.Type(typ) != nil {
 		return
 	}
+	others := slices.DeleteFunc(cfg.typeNames(), func(name string) bool { return slices.Contains(t.Names(), name) })
 	b.l.warn(b.at("on_failed"), "For each task of the type %q that has failed for good, a task of the type %q is inserted, which no task block of this "+
 		"configuration declares, so its agents will not run them.%s Declare task %q { … }, unless agents with another configuration do.",
-		t.Name, typ, didYouMean(typ, cfg.typeNames()), typ)
+		t.Name, typ, didYouMean(typ, others), typ)
 }

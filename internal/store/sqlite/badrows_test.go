@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 		"a large rollback payload": {"rollback_payload", "'\"' || hex(zeroblob(34000000)) || '\"'"},
 		"a list of labels":         {"labels", "'[]'"},
 		"a traceparent of its own": {"traceparent", "hex(zeroblob(1000))"},
+		"as deep as JSON may be":   {"payload", "'" + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + "'"},
 		"two payloads":             {"payload", "'1, 2'"},
 	} {
 		t.Run(name, func(t *testing.T) {
