@@ -69,6 +69,13 @@ func (w *world) collect(t testing.TB) *history.History {
 	w.collectLeases(t, h)
 	w.collectChunks(t, h)
 	w.collectBatches(t, &h.Of)
+	query(t, w, `SELECT id, state FROM grave ORDER BY serial`, func(rows pgx.Rows) error {
+		var g history.Grave
+		err := rows.Scan(&g.ID, &g.State)
+		h.Graves = append(h.Graves, g)
+		return err
+	})
+	h.Mourned = true
 	return h
 }
 

@@ -48,6 +48,7 @@ const (
 	kindCapped  = "capped"  // webhooks of which no more than capped run at once, on all agents
 	kindShared  = "shared"  // the same, of each of its tenants
 	kindChained = "chained" // webhooks with sequences that a failure blocks
+	kindGrave   = "grave"   // rows for tasks that have failed (on_failed); no agent declares it: see journalSQL
 	kindPress   = "press"   // workers that complete their tasks themselves, and roll them back
 )
 
@@ -141,6 +142,7 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 		workers = 1
 	}
 	text := fmt.Sprintf("task %q {\n  workers = %d\n%s", k.Name, workers, a.declareWork(k, Limit, who))
+	text += fmt.Sprintf("  on_failed = %q\n", kindGrave)
 	if k.Most > 0 {
 		text += fmt.Sprintf("  limit = %d\n", k.Most)
 	}

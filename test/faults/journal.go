@@ -30,7 +30,7 @@ BEGIN
 END $$;
 
 CREATE TRIGGER journal_new AFTER INSERT ON leasehold.task FOR EACH ROW
-    WHEN (NEW.type <> '` + kindTick + `') EXECUTE FUNCTION journal('false');
+    WHEN (NEW.type NOT IN ('` + kindTick + `', '` + kindGrave + `')) EXECUTE FUNCTION journal('false');
 CREATE TRIGGER journal_moved AFTER UPDATE ON leasehold.task FOR EACH ROW
     WHEN (OLD.state <> NEW.state OR OLD.fence <> NEW.fence) EXECUTE FUNCTION journal('false');
 CREATE TRIGGER journal_ended AFTER INSERT ON leasehold.task_archive FOR EACH ROW EXECUTE FUNCTION journal('true');
@@ -47,6 +47,15 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER fired AFTER INSERT ON leasehold.task FOR EACH ROW WHEN (NEW.type = '` + kindTick + `') EXECUTE FUNCTION fired();
+
+CREATE TABLE grave (serial bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id bigint, state text);
+CREATE FUNCTION grave() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO public.grave (id, state) VALUES ((NEW.payload->>'id')::bigint, NEW.payload->>'state');
+    DELETE FROM leasehold.task WHERE id = NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER grave AFTER INSERT ON leasehold.task FOR EACH ROW WHEN (NEW.type = '` + kindGrave + `') EXECUTE FUNCTION grave();
 
 CREATE TABLE lease_step (
     serial bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text, fence bigint, holder text, what text);

@@ -220,6 +220,11 @@ CREATE TRIGGER fired AFTER INSERT ON task WHEN NEW.type = '` + kindTick + `' BEG
     INSERT INTO fired SELECT substr(NEW.created_by, 10), json_extract(NEW.payload, '$.slot');
     DELETE FROM task WHERE id = NEW.id;
 END;
+CREATE TABLE grave (serial INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER, state TEXT) STRICT;
+CREATE TRIGGER grave AFTER INSERT ON task WHEN NEW.type = '` + kindGrave + `' BEGIN
+    INSERT INTO grave (id, state) VALUES (json_extract(NEW.payload, '$.id'), json_extract(NEW.payload, '$.state'));
+    DELETE FROM task WHERE id = NEW.id;
+END;
 CREATE TABLE effect (
     serial INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, fence INTEGER NOT NULL, phase TEXT NOT NULL,
     rolls_back INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
@@ -234,7 +239,7 @@ CREATE TABLE journal_batch (
     requested TEXT, by_failure INTEGER) STRICT;
 
 CREATE TRIGGER journal_new AFTER INSERT ON task
-    WHEN NEW.type <> '` + kindTick + `' AND NOT (NEW.type = '` + kindFollow + `' AND NEW.key IS NULL) BEGIN -- what enqueue checks
+    WHEN NEW.type NOT IN ('` + kindTick + `', '` + kindGrave + `') AND NOT (NEW.type = '` + kindFollow + `' AND NEW.key IS NULL) BEGIN -- what enqueue checks
     UPDATE step SET serial = serial + 1;
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
         NEW.cause, 0 FROM step;

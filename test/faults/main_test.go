@@ -71,7 +71,7 @@ func summary(h *history.History) string {
 	return strings.Join([]string{
 		fmt.Sprintf("seed %d: %d rows %v", h.Seed, len(h.Rows), states),
 		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
-		fmt.Sprintf("%d effects, %d leases looked at", len(h.Effects), len(h.Samples)),
+		fmt.Sprintf("%d effects, %d leases looked at, %d rows of on_failed", len(h.Effects), len(h.Samples), len(h.Graves)),
 		summaryOfBatches(h), summaryOfSchedules(h), summaryOfLeases(h), summaryOfChunks(h),
 	}, "\n")
 }

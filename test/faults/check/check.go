@@ -82,6 +82,7 @@ func invariants() []invariant {
 		{[]Name{RolledBackOnce}, rolledBackOnce},
 		{[]Name{RollbackAfterEnd}, rollbackAfterEnd},
 		{[]Name{FreshBudget}, freshBudget},
+		{[]Name{FailureOnce}, failureOnce},
 		{[]Name{BatchEnds}, batchEnds},
 		{[]Name{CancelHolds}, cancelHolds},
 		{[]Name{CountersEqualRows}, countersEqualRows},

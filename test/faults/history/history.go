@@ -258,4 +258,13 @@ type History struct {
 	Moves []Move // in the order of Serial; none: they were not recorded
 	Ops   []Op
 	Of    Batches
+
+	Graves  []Grave // in the order in which they came
+	Mourned bool    // all types have on_failed
+}
+
+// Grave is a row that was inserted for a task that has failed (on_failed).
+type Grave struct {
+	ID    int64 // of the task
+	State string
 }
