@@ -26,6 +26,7 @@ func onFailedChecks() []Check {
 		{"without data that it cannot have", onFailedData},
 		{"none of what is not applied", onFailedLost},
 		{"a crash loses and doubles none", onFailedCrash},
+		{"it wakes an idle session", onFailedWakes},
 	}
 }
 
@@ -339,4 +340,30 @@ func onFailedCrash(t testing.TB, h Harness) {
 		require.Equal(t, same(store.Ended, 3), r.settle(ends...), "%q", point)
 		require.Len(t, r.dead(deadKind), 2, "%q", point)
 	}
+}
+
+func onFailedWakes(t testing.TB, h Harness) {
+	r := newOnFailedRig(t, h)
+	wakes, stop := r.rig.listen()
+	defer stop()
+	o := r.twin()
+	require.NoError(t, r.Idle(r.ctx, r.session, true))
+	for range 2 { // a wake when the listening begins is allowed, and is not enough
+		woken := false
+		for try := 0; try < 10 && !woken; try++ { // the first may come before the listening has begun
+			row := o.heldUnder(mourned())
+			select { // that of its own INSERT
+			case <-wakes:
+			case <-time.After(100 * time.Millisecond):
+			}
+			o.settled(mourn(row, task.Failed, task.StateFailed, deadKind))
+			select {
+			case <-wakes:
+				woken = true
+			case <-time.After(time.Second):
+			}
+		}
+		require.True(t, woken)
+	}
+	require.NoError(t, r.Idle(r.ctx, r.session, false))
 }
