@@ -37,6 +37,7 @@ type dataStore interface {
 	ops.Operator
 	ops.Agents
 	ops.Pauses
+	ops.Orphans
 	ops.Declarations
 	ops.Batches
 	batch.Store

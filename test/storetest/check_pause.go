@@ -45,7 +45,8 @@ func pausedAndResumed(t testing.TB, h Harness) {
 	}
 	resume := func() (bool, error) { return r.ResumeType(r.ctx, "a", "bob") }
 	r.noted(func() { change(resume, false) })
-	r.noted(func() { change(pause("the bank is down", "alice"), true) }, Audited{Who: "alice", Verb: "pause", Type: "a", Answer: "paused"})
+	r.noted(func() { change(pause("the bank is down", "alice"), true) },
+		Audited{Who: "alice", Verb: "pause", Type: "a", Reason: "the bank is down", Answer: "paused"})
 	is := []store.TypePause{{Type: "a", By: "alice", Reason: "the bank is down"}}
 	require.Equal(t, is, r.pauses())
 	r.noted(func() { change(pause("another", "bob"), false) })

@@ -30,6 +30,7 @@ type Harness interface {
 	ops.Operator
 	ops.Agents
 	ops.Pauses
+	ops.Orphans
 	ops.Declarations
 	ops.Batches
 	ops.Schedules
@@ -144,6 +145,7 @@ func Checks() []Check {
 		{"agents", agentChecks()},
 		{"paused types", pauseChecks()},
 		{"rows of on_failed", onFailedChecks()},
+		{"orphans", orphanChecks()},
 		{"declared", declaredChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},

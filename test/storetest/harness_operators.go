@@ -51,5 +51,6 @@ type Audited struct {
 	Schedule string
 	Chunks   string // likewise, of a chunk plan
 	Type     string // likewise, of a type
+	Reason   string // that was given, of a change of a type
 	Answer   string
 }

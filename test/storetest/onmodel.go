@@ -108,7 +108,7 @@ func (h *OnModel) Audit(testing.TB) []Audited {
 	var out []Audited
 	for _, a := range h.Noted() {
 		out = append(out, Audited{
-			Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Schedule: a.Schedule, Chunks: a.Chunks, Type: a.Type, Answer: a.Answer,
+			Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Schedule: a.Schedule, Chunks: a.Chunks, Type: a.Type, Reason: a.Reason, Answer: a.Answer,
 		})
 	}
 	return out

@@ -156,6 +156,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.pause('a')`,
 		`SELECT SCHEMA.resume('a')`,
 		`SELECT * FROM SCHEMA.type_pause`,
+		`SELECT * FROM SCHEMA.orphans`,
 		`INSERT INTO SCHEMA.type_pause (type) VALUES ('a')`,
 		`SELECT SCHEMA.pause_schedule('acme')`,
 		`SELECT SCHEMA.resume_schedule('acme')`,
@@ -240,6 +241,8 @@ func TestAnOperatorsRights(t *testing.T) {
 	var paused string
 	require.NoError(t, operator.QueryRow(t.Context(), h.q(`SELECT type FROM SCHEMA.type_pause`)).Scan(&paused))
 	require.Equal(t, "a", paused)
+	_, err := operator.Exec(t.Context(), h.q(`SELECT * FROM SCHEMA.orphans`))
+	require.NoError(t, err)
 	var role string
 	require.NoError(t, operator.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
 	for _, a := range h.Audit(t) {
@@ -247,7 +250,7 @@ func TestAnOperatorsRights(t *testing.T) {
 		require.Equal(t, role, a.Role)
 	}
 	// Who says that he is another is noted all the same, also where his session has taken another role.
-	_, err := operator.Exec(t.Context(), h.q(`SELECT SCHEMA.cancel(SCHEMA.enqueue('a'), 'alice')`))
+	_, err = operator.Exec(t.Context(), h.q(`SELECT SCHEMA.cancel(SCHEMA.enqueue('a'), 'alice')`))
 	require.NoError(t, err)
 	reports := h.Audit(t)
 	require.Equal(t, "alice", reports[len(reports)-1].Who)

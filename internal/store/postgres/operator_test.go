@@ -172,11 +172,11 @@ func (h *harness) Audit(t testing.TB) []storetest.Audited {
 	conn, end := h.connections.connection(t, pgtest.URL(t))
 	defer end()
 	rows, err := conn.Query(t.Context(), h.q(`
-		SELECT coalesce(requested_by, ''), role, verb, coalesce(task_id, 0), coalesce(batch_id, 0), coalesce(schedule, ''), coalesce(chunks, ''), coalesce(type, ''), answer
+		SELECT coalesce(requested_by, ''), role, verb, coalesce(task_id, 0), coalesce(batch_id, 0), coalesce(schedule, ''), coalesce(chunks, ''), coalesce(type, ''), coalesce(reason, ''), answer
 		FROM SCHEMA.audit ORDER BY id`))
 	require.NoError(t, err)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a storetest.Audited, err error) {
-		err = row.Scan(&a.Who, &a.Role, &a.Verb, (*int64)(&a.Task), (*int64)(&a.Batch), &a.Schedule, &a.Chunks, &a.Type, &a.Answer)
+		err = row.Scan(&a.Who, &a.Role, &a.Verb, (*int64)(&a.Task), (*int64)(&a.Batch), &a.Schedule, &a.Chunks, &a.Type, &a.Reason, &a.Answer)
 		return a, err
 	})
 	require.NoError(t, err)

@@ -501,6 +501,7 @@ CREATE TABLE {schema}.audit (
     chunks   text,               -- the name of a plan: likewise
     agent    bigint,             -- a session: likewise
     type     text,               -- a type of tasks: likewise
+    reason   text,               -- that was given, of changes of types
     answer   text NOT NULL
 );
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
@@ -892,6 +893,23 @@ CREATE TABLE {schema}.type_pause (
     paused_by text,
     reason    text
 );
+
+-- Types of waiting rows that no present agent with workers declares, neither as the name of a task type nor as an alias. declared_at is when
+-- one last did, and declared_as the name of the task type.
+CREATE VIEW {schema}.orphans AS
+    SELECT o.type, o.waiting, o.running, o.oldest_at, d.last_at AS declared_at, d.last_by AS declared_by, d.name AS declared_as
+    FROM (
+        SELECT t.type, count(*) FILTER (WHERE t.state NOT IN ('running', 'rollback_running')) AS waiting,
+            count(*) FILTER (WHERE t.state IN ('running', 'rollback_running')) AS running,
+            min(t.created_at) FILTER (WHERE t.state NOT IN ('running', 'rollback_running')) AS oldest_at
+        FROM {schema}.task AS t GROUP BY t.type
+    ) AS o
+    LEFT JOIN LATERAL (
+        SELECT e.last_at, e.last_by, e.name FROM {schema}.declaration AS e
+        WHERE e.kind = 'task' AND (e.name = o.type OR strpos(e.body->>'aliases', to_json(o.type)::text) > 0)
+        ORDER BY e.last_at DESC, e.number DESC LIMIT 1) AS d ON true
+    WHERE o.waiting > 0 AND NOT EXISTS (
+        SELECT FROM {schema}.agent AS a WHERE a.present_until > now() AND a.workers > 0 AND o.type = ANY (a.types));
 
 -- Settings of the whole store.
 CREATE TABLE {schema}.setting (

@@ -22,6 +22,7 @@ DROP VIEW ping;
 DROP VIEW release_lease;
 DROP VIEW chunk_plans;
 DROP VIEW chunk_passes;
+DROP VIEW orphans;
 DROP VIEW pause;
 DROP VIEW resume;
 DROP VIEW pause_chunks;

@@ -140,12 +140,12 @@ func (*harness) ComparesJSON() bool { return false }
 func (h *harness) Audit(t testing.TB) (all []storetest.Audited) {
 	t.Helper()
 	rows, err := h.app.QueryContext(t.Context(),
-		`SELECT ifnull(requested_by, ''), ifnull(role, ''), verb, ifnull(task_id, 0), ifnull(batch_id, 0), ifnull(schedule, ''), ifnull(chunks, ''), ifnull(type, ''), answer
+		`SELECT ifnull(requested_by, ''), ifnull(role, ''), verb, ifnull(task_id, 0), ifnull(batch_id, 0), ifnull(schedule, ''), ifnull(chunks, ''), ifnull(type, ''), ifnull(reason, ''), answer
 		FROM audit ORDER BY id`)
 	require.NoError(t, err)
 	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
 		var a storetest.Audited
-		err := r.Scan(&a.Who, &a.Role, &a.Verb, &a.Task, &a.Batch, &a.Schedule, &a.Chunks, &a.Type, &a.Answer)
+		err := r.Scan(&a.Who, &a.Role, &a.Verb, &a.Task, &a.Batch, &a.Schedule, &a.Chunks, &a.Type, &a.Reason, &a.Answer)
 		all = append(all, a)
 		return err
 	}))

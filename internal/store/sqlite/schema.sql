@@ -458,6 +458,7 @@ CREATE TABLE audit (
     chunks   TEXT,
     agent    INTEGER,
     type     TEXT,
+    reason   TEXT,
     answer   TEXT NOT NULL
 ) STRICT;
 
@@ -520,6 +521,24 @@ CREATE TABLE declarer (
     number  INTEGER NOT NULL,
     PRIMARY KEY (session, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Types of waiting rows that no present agent with workers declares, neither as the name of a task type nor as an alias. declared_at is when
+-- one last did, and declared_as the name of the task type.
+CREATE VIEW orphans AS
+    SELECT o.type, o.waiting, o.running, o.oldest_at, d.last_at AS declared_at, d.last_by AS declared_by, d.name AS declared_as
+    FROM (
+        SELECT type, count(*) FILTER (WHERE state NOT IN ('running', 'rollback_running')) AS waiting,
+            count(*) FILTER (WHERE state IN ('running', 'rollback_running')) AS running,
+            min(created_at) FILTER (WHERE state NOT IN ('running', 'rollback_running')) AS oldest_at
+        FROM task GROUP BY type
+    ) AS o
+    LEFT JOIN declaration AS d ON d.number = (
+        SELECT e.number FROM declaration AS e
+        WHERE e.kind = 'task' AND (e.name = o.type OR instr(json_extract(e.body, '$.aliases'), json_quote(o.type)) > 0)
+        ORDER BY e.last_at DESC, e.number DESC LIMIT 1)
+    WHERE o.waiting > 0 AND NOT EXISTS (
+        SELECT 1 FROM agent AS a, json_each(a.types) AS k
+        WHERE a.present_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AND a.workers > 0 AND k.value = o.type);
 
 -- Named leases: one row for each name that is held, or was held and expired without a release. Applications write it by the
 -- views acquire, renew_lease and release_lease.

@@ -25,6 +25,7 @@ type Audit struct {
 	Schedule  string
 	Chunks    string
 	Type      string
+	Reason    string
 	Answer    string
 }
 

@@ -36,7 +36,7 @@ func (s *Store) PauseType(ctx context.Context, typ, reason, by string) (bool, er
 		return false, nil
 	}
 	s.pauses = slices.Insert(s.pauses, i, store.TypePause{Type: typ, At: now.Truncate(time.Millisecond), By: by, Reason: reason})
-	s.audit = append(s.audit, Audit{Who: by, Verb: "pause", Type: typ, Answer: "paused"})
+	s.audit = append(s.audit, Audit{Who: by, Verb: "pause", Type: typ, Reason: reason, Answer: "paused"})
 	return true, nil
 }
 

@@ -17,7 +17,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unchanged';
     END IF;
-    INSERT INTO {schema}.audit (requested_by, verb, type, answer) VALUES (who, 'pause', pause.type, 'paused');
+    INSERT INTO {schema}.audit (requested_by, verb, type, reason, answer)
+    VALUES (who, 'pause', pause.type, nullif(pause.reason, ''), 'paused');
     PERFORM pg_notify({channel_literal}, 'pause');
     RETURN 'paused';
 END

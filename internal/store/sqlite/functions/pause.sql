@@ -11,8 +11,8 @@ BEGIN
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
     INSERT INTO type_pause (type, paused_by, reason)
     VALUES (NEW.type, nullif(CAST(NEW.by AS TEXT), ''), nullif(CAST(NEW.reason AS TEXT), '')) ON CONFLICT DO NOTHING;
-    INSERT INTO audit (requested_by, verb, type, answer)
-    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'pause', NEW.type, 'paused' WHERE changes() > 0;
+    INSERT INTO audit (requested_by, verb, type, reason, answer)
+    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'pause', NEW.type, nullif(CAST(NEW.reason AS TEXT), ''), 'paused' WHERE changes() > 0;
 END;
 
 -- INSERT INTO resume (type, by) has agents claim rows of a type again.

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+type orphansCmd struct {
+	List orphansListCmd `cmd:"" default:"withargs" help:"List the types of waiting tasks that no running agent declares."`
+}
+
+type orphansListCmd struct{}
+
+// Help gives examples.
+func (orphansListCmd) Help() string {
+	return `Tasks whose type no running agent declares, neither as the name of a task type nor as an alias, wait until one does. OLDEST is when the
+oldest of them was enqueued. DECLARED is when an agent last loaded a task type of the name, and BY which agent; AS is the task type
+that had it as an alias. Agents with workers = 0 do not count.
+
+Examples:
+
+    leasehold orphans
+    leasehold orphans -o jsonl`
+}
+
+// Run lists orphans.
+func (orphansListCmd) Run(a *app) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		list, err := s.Orphans(call)
+		if err != nil {
+			return err
+		}
+		return printList(a, list, table.Row{"TYPE", "WAITING", "RUNNING", "OLDEST", "DECLARED", "BY", "AS"}, orphanRow)
+	})
+}
+
+// orphanRow is a type in a table.
+func orphanRow(o store.OrphanType) table.Row {
+	const most = 60
+	declared, as := "", ""
+	if o.DeclaredAt != nil {
+		declared = shortTime(*o.DeclaredAt)
+	}
+	if o.DeclaredAs != o.Type {
+		as = ops.OneLine(o.DeclaredAs, most)
+	}
+	return table.Row{
+		ops.OneLine(o.Type, most), o.Waiting, numberOrNothing(o.Running), shortTime(o.Oldest), declared, ops.OneLine(o.DeclaredBy, most), as,
+	}
+}
