@@ -11,6 +11,8 @@ import (
 
 type orphansCmd struct {
 	List orphansListCmd `cmd:"" default:"withargs" help:"List the types of waiting tasks that no running agent declares."`
+
+	Cancel orphansCancelCmd `cmd:"" help:"Cancel the waiting tasks of a type that no running agent declares."`
 }
 
 type orphansListCmd struct{}

@@ -10,4 +10,87 @@ import (
 type Orphans interface {
 	// Orphans lists the types of waiting rows that no present agent with workers declares, by name, 10,000 at most.
 	Orphans(ctx context.Context) ([]store.OrphanType, error)
+	// CancelOrphans is one step in cancelling the waiting rows of a type: they become what Operator.Cancel makes of them. It changes
+	// store.OrphansChanged rows at most, and leaves those that another transaction works on (Left). Refused (*store.RefusedError) where a
+	// present agent with workers declares the type. A step may be repeated.
+	CancelOrphans(ctx context.Context, o store.OrphanStep) (store.OrphansStepped, error)
+}
+
+// OrphanChange is a change of all waiting rows of a type that no present agent declares.
+type OrphanChange struct {
+	Type   string
+	By     string
+	Reason string
+}
+
+// OrphansChanged is what came of such a change, or would come.
+type OrphansChanged struct {
+	Type      string             `json:"type"`
+	Changed   int                `json:"changed"`
+	RollsBack int                `json:"rolls_back,omitempty"` // of these: they wait to be rolled back
+	Stay      int                `json:"stay,omitempty"`       // rows that could not be changed
+	Left      []store.OrphanLeft `json:"left,omitempty"`       // these, the first OrphansNamed of them
+	DryRun    bool               `json:"dry_run,omitempty"`    // nothing was changed
+}
+
+// OrphansNamed is how many of the rows that stay are named.
+const OrphansNamed = 1000
+
+// orphanPasses bounds how often the rows of a type are gone through: what comes meanwhile, or was busy, is met by the next pass.
+const orphanPasses = 10
+
+// CancelOrphans cancels the waiting tasks of a type that no present agent declares, step by step; with preview it counts them and changes
+// nothing. Where it fails, what it returns was done before.
+func CancelOrphans(ctx context.Context, s Orphans, c OrphanChange, preview bool) (OrphansChanged, error) {
+	return c.carryOut(ctx, s.CancelOrphans, store.OrphanStep{Type: c.Type, By: c.By, Reason: c.Reason, Preview: preview})
+}
+
+// carryOut makes steps until a pass over all rows changes nothing more. A step that is repeated changes what is left.
+func (c OrphanChange) carryOut(
+	ctx context.Context, step func(context.Context, store.OrphanStep) (store.OrphansStepped, error), o store.OrphanStep,
+) (sum OrphansChanged, err error) {
+	sum = OrphansChanged{Type: c.Type, DryRun: o.Preview}
+	if err := checkChange(c.Type, c.Reason, c.By); err != nil {
+		return sum, err
+	}
+	for range orphanPasses {
+		before := sum.Changed
+		sum.Stay, sum.Left, o.From = 0, nil, store.OrphanCursor{}
+		for done := false; !done; {
+			var one store.OrphansStepped
+			call, cancel := context.WithTimeout(ctx, changeWithin)
+			one, err = step(call, o)
+			cancel()
+			if err != nil {
+				return sum, err
+			}
+			sum.add(one)
+			o.From, done = one.Next, one.Done
+		}
+		if o.Preview || sum.Changed == before {
+			break
+		}
+	}
+	return sum, nil
+}
+
+// add adds what a step has done.
+func (s *OrphansChanged) add(one store.OrphansStepped) {
+	s.Changed += one.Changed
+	s.RollsBack += one.RollsBack
+	for _, l := range one.Left {
+		s.Stay += l.Rows
+		if len(s.Left) < OrphansNamed {
+			s.Left = append(s.Left, l)
+		}
+	}
+}
+
+// WhyOrphanStays says why a row stays, to people.
+func WhyOrphanStays(l store.OrphanLeft) string {
+	switch l.Reason {
+	case store.OrphanBusy:
+		return "another transaction works on it: repeat the command"
+	}
+	return string(l.Reason)
 }

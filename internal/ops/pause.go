@@ -27,18 +27,9 @@ type Paused struct {
 	Pause   *store.TypePause `json:"pause,omitempty"` // as it is kept
 }
 
-// maxReason is the longest reason, in bytes.
-const maxReason = 512
-
 // SetPaused pauses a type, or resumes it. What no store would take is an *InputError.
 func SetPaused(ctx context.Context, s Pauses, typ string, pause bool, reason, by string) (p Paused, err error) {
-	switch {
-	case typ == "" || len(typ) > store.MaxType || !store.Storable(typ):
-		return p, &store.InputError{Text: fmt.Sprintf("a type is UTF-8 without NUL, of 1 to %d bytes", store.MaxType)}
-	case len(reason) > maxReason || !store.Storable(reason):
-		return p, &store.InputError{Text: fmt.Sprintf("the reason must be UTF-8 without NUL, %d bytes at most", maxReason)}
-	}
-	if err := checkBy(by); err != nil {
+	if err := checkChange(typ, reason, by); err != nil {
 		return p, err
 	}
 	p = Paused{Type: typ, Paused: pause}
@@ -51,6 +42,17 @@ func SetPaused(ctx context.Context, s Pauses, typ string, pause bool, reason, by
 	}
 	p.Pause, err = PauseOf(ctx, s, typ)
 	return p, err
+}
+
+// checkChange finds what no store would take of a change of a type.
+func checkChange(typ, reason, by string) error {
+	switch {
+	case typ == "" || len(typ) > store.MaxType || !store.Storable(typ):
+		return &store.InputError{Text: fmt.Sprintf("a type is UTF-8 without NUL, of 1 to %d bytes", store.MaxType)}
+	case len(reason) > store.MaxReason || !store.Storable(reason):
+		return &store.InputError{Text: fmt.Sprintf("the reason must be UTF-8 without NUL, %d bytes at most", store.MaxReason)}
+	}
+	return checkBy(by)
 }
 
 // PauseOf returns the pause of a type; nil where it is not paused.

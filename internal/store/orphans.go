@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
 
 // OrphanType is a type of waiting rows that no present agent with workers declares, neither as the name of a task type nor as an alias. Times
 // are the store's clock.
@@ -15,3 +19,47 @@ type OrphanType struct {
 	DeclaredBy string     `json:"declared_by,omitempty"`
 	DeclaredAs string     `json:"declared_as,omitempty"`
 }
+
+// OrphanStep is one step of a change of the waiting rows of a type that no present agent declares.
+type OrphanStep struct {
+	Type    string
+	By      string
+	Reason  string
+	Preview bool // count, and change nothing
+	From    OrphanCursor
+}
+
+// OrphanCursor is where a step begins. The zero value is the beginning.
+type OrphanCursor struct {
+	ID task.ID `json:"id,omitempty"` // the last one that was looked at
+}
+
+// Bounds of one step: changed rows, and rows that are looked at.
+const (
+	OrphansChanged = 1000
+	OrphansSeen    = 10000
+)
+
+// OrphansStepped is what a step has done, or would do.
+type OrphansStepped struct {
+	Changed   int          `json:"changed"`
+	RollsBack int          `json:"rolls_back,omitempty"` // of these: cancelled rows that are to be rolled back, and wait for that
+	Left      []OrphanLeft `json:"left,omitempty"`       // by id
+	Next      OrphanCursor `json:"next"`
+	Done      bool         `json:"done"`
+}
+
+// OrphanLeft is a waiting row that stays as it is.
+type OrphanLeft struct {
+	ID     task.ID   `json:"task_id"`
+	Reason OrphanWhy `json:"reason"`
+	Rows   int       `json:"rows"` // waiting ones that stay
+}
+
+// OrphanWhy is why a row stays as it is.
+type OrphanWhy string
+
+// Why rows stay.
+const (
+	OrphanBusy OrphanWhy = "busy" // another transaction works on it
+)

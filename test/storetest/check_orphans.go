@@ -1,18 +1,24 @@
 package storetest
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 func orphanChecks() []Check {
 	return []Check{
 		{"listed by type", orphansListed},
 		{"with who declared them", orphansDeclared},
+		{"cancelled", orphansCancelled},
+		{"cancelled in steps", orphansCancelledInSteps},
+		{"refused", orphansRefused},
 	}
 }
 
@@ -80,4 +86,118 @@ func orphansDeclared(t testing.TB, h Harness) {
 		}
 	}
 	require.Equal(t, map[string]string{"a": "a", "old": "new"}, as)
+}
+
+// stepped makes steps until they are done, asserts that none goes too far, and returns their sum.
+func (r *rig) stepped(do func(context.Context, store.OrphanStep) (store.OrphansStepped, error), o store.OrphanStep) (sum store.OrphansStepped, steps int) {
+	r.t.Helper()
+	for {
+		one, err := do(r.ctx, o)
+		require.NoError(r.t, err)
+		require.LessOrEqual(r.t, one.Changed, store.OrphansChanged)
+		sum.Changed += one.Changed
+		sum.RollsBack += one.RollsBack
+		sum.Left = append(sum.Left, one.Left...)
+		steps++
+		require.Less(r.t, steps, 100)
+		if one.Done {
+			return sum, steps
+		}
+		require.NotEqual(r.t, o.From, one.Next, "a step goes on")
+		o.From = one.Next
+	}
+}
+
+func orphansCancelled(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	old := store.EnqueueRequest{Type: "old"}
+	back := r.rowIn(old, task.StateRollbackPending, true)
+	failed := r.rowIn(old, task.StateRetryPending, true)
+	released := r.rowIn(old, task.StateRetryPending, false)
+	running := r.rowIn(old, task.StateRunning, true)
+	pending := r.rowIn(store.EnqueueRequest{Type: "old", Key: "k", Sequence: "s"}, task.StatePending, false)
+	follows, _, err := r.Enqueue(r.ctx, store.EnqueueRequest{Type: "old", Key: "k", OnLive: store.OnLiveAgain})
+	require.NoError(t, err)
+	others := r.Insert(t, store.EnqueueRequest{Type: "b"}, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: "olde"})
+	step := store.OrphanStep{Type: "old", By: "alice", Reason: "the service is gone", Preview: true}
+	want := store.OrphansStepped{Changed: 3, RollsBack: 1}
+	r.audited(func() {
+		got, _ := r.stepped(r.CancelOrphans, step)
+		require.Equal(t, want, got)
+		require.Equal(t, task.StateRetryPending, r.state(failed), "a preview changes nothing")
+	})
+	step.Preview = false
+	note := func(id task.ID, answer task.State) Audited {
+		return Audited{Who: "alice", Verb: "cancel", Task: id, Reason: step.Reason, Answer: string(answer)}
+	}
+	r.audited(func() {
+		got, _ := r.stepped(r.CancelOrphans, step)
+		require.Equal(t, want, got)
+	}, note(failed, task.StateRollbackPending), note(released, task.StateCancelled), note(pending, task.StateCancelled),
+		Audited{Who: "alice", Verb: "cancel", Type: "old", Reason: step.Reason, Answer: "cancelled 3"})
+	for id, state := range map[task.ID]task.State{
+		back: task.StateRollbackPending, failed: task.StateRollbackPending, released: task.StateCancelled, running: task.StateRunning,
+		pending: task.StateCancelled, follows: task.StatePending, others[0]: task.StatePending, others[1]: task.StatePending,
+		others[2]: task.StatePending,
+	} {
+		require.Equal(t, state, r.state(id), id)
+	}
+	require.Zero(t, r.get(follows).Follows, "it has become a task")
+	got, _ := r.stepped(r.CancelOrphans, step)
+	require.Equal(t, store.OrphansStepped{Changed: 1}, got, "the follower")
+	r.audited(func() {
+		got, _ := r.stepped(r.CancelOrphans, step)
+		require.Zero(t, got, "a repeat changes nothing")
+	})
+}
+
+func orphansCancelledInSteps(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	rows := make([]store.EnqueueRequest, store.OrphansChanged+2)
+	for i := range rows {
+		rows[i].Type = "old"
+	}
+	all := r.Insert(t, rows...)
+	r.insert(1)
+	step := store.OrphanStep{Type: "old", Preview: true}
+	got, steps := r.stepped(r.CancelOrphans, step)
+	require.Equal(t, store.OrphansStepped{Changed: len(all)}, got)
+	require.Equal(t, 2, steps)
+	step.Preview = false
+	want := store.OrphansStepped{Changed: len(all)}
+	release := r.LockRow(t, all[3])
+	if release != nil { // a store without locks on rows has nothing to pass over
+		want = store.OrphansStepped{Changed: len(all) - 1, Left: []store.OrphanLeft{{ID: all[3], Reason: store.OrphanBusy, Rows: 1}}}
+	}
+	got, steps = r.stepped(r.CancelOrphans, step)
+	require.Equal(t, want, got)
+	require.Equal(t, 2, steps)
+	if release != nil {
+		require.Equal(t, []store.OrphanType{{Type: "old", Waiting: 1}}, r.orphans())
+		release()
+		got, _ = r.stepped(r.CancelOrphans, step)
+		require.Equal(t, store.OrphansStepped{Changed: 1}, got)
+	}
+	require.Empty(t, r.orphans())
+}
+
+func orphansRefused(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	id := r.insert(1)[0]
+	r.noted(func() {
+		for _, preview := range []bool{true, false} {
+			_, err := r.CancelOrphans(r.ctx, store.OrphanStep{Type: kind, Preview: preview})
+			refusal(t, "Go", err, `agent "first" declares the type "suite.work": its tasks are no orphans`)
+			for want, o := range map[string]store.OrphanStep{
+				"type must have 1 to 255 bytes":    {Type: strings.Repeat("x", 256)},
+				"reason must be 512 bytes at most": {Type: "a", Reason: strings.Repeat("x", 513)},
+				"must have 1 to 255 bytes":         {},
+			} {
+				o.Preview = preview
+				_, err := r.CancelOrphans(r.ctx, o)
+				require.ErrorContains(t, err, want)
+			}
+		}
+	})
+	require.Equal(t, task.StatePending, r.state(id))
 }

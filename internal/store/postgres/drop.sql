@@ -12,7 +12,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.enqueue_result,
     {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease, {schema}.insert_followers, {schema}.insert_on_failed,
     {schema}.lease_lapsed, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_chunks, {schema}.lock_holders, {schema}.lock_schedule,
-    {schema}.declare_limits, {schema}.limit_rooms, {schema}.blocking_failure, {schema}.choose_heads, {schema}.declare_sequences,
+    {schema}.declare_limits, {schema}.limit_rooms, {schema}.blocking_failure, {schema}.choose_heads, {schema}.declare_sequences, {schema}.check_orphans, {schema}.find_orphans, {schema}.cancel_orphans,
     {schema}.promote_turns, {schema}.sequence_blocked, {schema}.sequence_cancel, {schema}.sequence_retry,
     {schema}.sequence_skip, {schema}.take_turns, {schema}.wanted_sequences,
     {schema}.kept_places, {schema}.limit_unnamed, {schema}.tenant_rooms, {schema}.spend_tenant_tokens, {schema}.returned_tokens,

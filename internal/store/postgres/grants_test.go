@@ -155,6 +155,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`DELETE FROM SCHEMA.schedule`,
 		`SELECT SCHEMA.pause('a')`,
 		`SELECT SCHEMA.resume('a')`,
+		`SELECT SCHEMA.cancel_orphans('a')`,
 		`SELECT * FROM SCHEMA.type_pause`,
 		`SELECT * FROM SCHEMA.orphans`,
 		`INSERT INTO SCHEMA.type_pause (type) VALUES ('a')`,
@@ -241,6 +242,9 @@ func TestAnOperatorsRights(t *testing.T) {
 	var paused string
 	require.NoError(t, operator.QueryRow(t.Context(), h.q(`SELECT type FROM SCHEMA.type_pause`)).Scan(&paused))
 	require.Equal(t, "a", paused)
+	var changed int
+	require.NoError(t, operator.QueryRow(t.Context(), h.q(`SELECT (SCHEMA.cancel_orphans('none')->>'changed')::integer`)).Scan(&changed))
+	require.Zero(t, changed)
 	_, err := operator.Exec(t.Context(), h.q(`SELECT * FROM SCHEMA.orphans`))
 	require.NoError(t, err)
 	var role string

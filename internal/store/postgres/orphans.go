@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 )
 
 // Orphans lists the types of waiting rows that no present agent with workers declares.
@@ -26,4 +29,29 @@ func (s *Store) Orphans(ctx context.Context) (list []store.OrphanType, err error
 		}, s.sql.Orphans)
 	})
 	return list, err
+}
+
+// CancelOrphans cancels some of the waiting rows of a type that no present agent declares.
+func (s *Store) CancelOrphans(ctx context.Context, o store.OrphanStep) (store.OrphansStepped, error) {
+	return s.stepOrphans(ctx, "cancel", s.sql.CancelOrphans, o)
+}
+
+// stepOrphans calls one of the functions. A repeat changes what is left to be changed.
+func (s *Store) stepOrphans(
+	ctx context.Context, verb string, call *sqltext.Query, o store.OrphanStep, more ...sqltext.Arg,
+) (done store.OrphansStepped, err error) {
+	from, err := json.Marshal(o.From)
+	if err != nil {
+		return done, err
+	}
+	answer, err := s.operate(ctx, fmt.Sprintf("%s orphans of type %q", verb, o.Type), nil, call, append(more,
+		arg("type", storable(o.Type)), arg("from", string(from)), arg("preview", o.Preview), arg("reason", storable(o.Reason)),
+		arg("by", storable(o.By)))...)
+	if err == nil {
+		err = json.Unmarshal([]byte(answer), &done)
+	}
+	if len(done.Left) == 0 {
+		done.Left = nil
+	}
+	return done, err
 }

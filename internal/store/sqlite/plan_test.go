@@ -44,6 +44,7 @@ func TestPlans(t *testing.T) {
 		h.sql.ClaimStartable:           {byID, merge, "INDEX task_due" + within, "INDEX batch_stopping"},
 		h.sql.ClaimRollback:            {byID, merge, "COVERING INDEX task_rollback" + within},
 		h.sql.ClaimRows:                {byID},
+		h.sql.RowsBehind:               {byID},
 		h.sql.TooLargeDue:              {"INDEX task_due" + within},
 		h.sql.TooLargeRollback:         {"INDEX task_rollback" + within},
 		h.sql.Soonest:                  {"INDEX task_due (type=? AND <expr>=? AND priority=?)", "INDEX batch_stopping"},

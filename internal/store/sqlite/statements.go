@@ -31,7 +31,7 @@ type statements struct {
 	ForgetTurn *sqltext.Query
 	AnySequenceRule, PutSequenceDeclarations, ForgetSequenceDeclarers, PutSequenceDeclarers, PutSequenceRule,
 	RemoveSequenceRule, NoteContinued *sqltext.Query
-	Orphans                                                                                                   *sqltext.Query
+	Orphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                          *sqltext.Query
 	Pauses, PauseType, ResumeType, IsPaused                                                                   *sqltext.Query
 	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
 	// settle.sql, tally.sql, complete.sql

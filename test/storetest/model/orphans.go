@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // declaredBy returns the present sessions with workers that declare a type, by name of their agents.
@@ -69,4 +71,69 @@ func (s *Store) lastDeclared(typ string) (last *declaredBlock) {
 		}
 	}
 	return last
+}
+
+// CancelOrphans cancels some of the waiting rows of a type that no present agent declares.
+func (s *Store) CancelOrphans(ctx context.Context, o store.OrphanStep) (done store.OrphansStepped, err error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return done, err
+	}
+	defer s.mu.Unlock()
+	if err := s.checkOrphans(o, now); err != nil {
+		return done, err
+	}
+	if err := s.fail(beforeSettle); err != nil {
+		return done, err
+	}
+	n := 0
+	for _, r := range s.orphansFrom(o, &done, func(r *Row) bool { return r.State.Phase() == task.Run }) {
+		if s.kept[r.ID] > 0 && !o.Preview {
+			done.Left = append(done.Left, store.OrphanLeft{ID: r.ID, Reason: store.OrphanBusy, Rows: 1})
+			continue
+		}
+		n++
+		if r.EverStarted && s.rolledBack(r) {
+			done.RollsBack++
+		}
+		if !o.Preview {
+			s.callOff(r, o.By, now, s.rolledBack(r))
+			s.audit = append(s.audit, Audit{Who: o.By, Verb: verbCancel, Task: r.ID, Reason: o.Reason, Answer: string(r.State)})
+		}
+	}
+	if done.Changed = n; n > 0 && !o.Preview {
+		s.audit = append(s.audit, Audit{Who: o.By, Verb: verbCancel, Type: o.Type, Reason: o.Reason, Answer: fmt.Sprintf("cancelled %d", n)})
+	}
+	return done, s.fail(afterSettle)
+}
+
+// checkOrphans refuses a change of rows that are no orphans.
+func (s *Store) checkOrphans(o store.OrphanStep, now time.Time) error {
+	switch {
+	case o.Type == "" || len(o.Type) > store.MaxType:
+		return &store.InputError{Text: "type must have 1 to 255 bytes"}
+	case len(o.Reason) > store.MaxReason:
+		return &store.InputError{Text: "reason must be 512 bytes at most"}
+	}
+	if names := s.declaredBy(o.Type, now); len(names) > 0 {
+		return refused("agent %q declares the type %q: its tasks are no orphans", names[0], o.Type)
+	}
+	return nil
+}
+
+// orphansFrom returns the next waiting rows of the type that are wanted, and notes where the step ends.
+func (s *Store) orphansFrom(o store.OrphanStep, done *store.OrphansStepped, wanted func(*Row) bool) (rows []*Row) {
+	done.Next, done.Done = o.From, true
+	for i, r := range s.rows(func(r *Row) bool { return r.ID > o.From.ID }) {
+		hit := r.Type == o.Type && r.State.Waiting() && wanted(r)
+		if i == store.OrphansSeen || hit && len(rows) == store.OrphansChanged {
+			done.Done = false
+			break
+		}
+		if hit {
+			rows = append(rows, r)
+		}
+		done.Next.ID = r.ID
+	}
+	return rows
 }
