@@ -34,7 +34,7 @@ type cli struct {
 	Agents     agentsCmd      `cmd:"" help:"List agents, and have them drain or claim nothing."`
 	Pause      pauseCmd       `cmd:"" help:"Have all agents claim no tasks of a type, or list the types that are paused."`
 	Resume     resumeCmd      `cmd:"" help:"Have agents claim tasks of a paused type again."`
-	Orphans    orphansCmd     `cmd:"" help:"List the types of waiting tasks that no running agent declares, and cancel these."`
+	Orphans    orphansCmd     `cmd:"" help:"List the types of waiting tasks that no running agent declares, and move or cancel these."`
 	Batch      batchCmd       `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
 	Schedule   scheduleCmd    `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
 	Sequence   sequenceCmd    `cmd:"" help:"List and show sequences of tasks, and skip, retry or cancel what blocks them."`

@@ -12,6 +12,7 @@ import (
 type orphansCmd struct {
 	List orphansListCmd `cmd:"" default:"withargs" help:"List the types of waiting tasks that no running agent declares."`
 
+	Move   orphansMoveCmd   `cmd:"" help:"Give the waiting tasks of a type that no running agent declares another type."`
 	Cancel orphansCancelCmd `cmd:"" help:"Cancel the waiting tasks of a type that no running agent declares."`
 }
 

@@ -29,6 +29,13 @@ func (s *steps) CancelOrphans(_ context.Context, o store.OrphanStep) (store.Orph
 	return s.answers[len(s.from)-1], nil
 }
 
+func (s *steps) MoveOrphans(ctx context.Context, o store.OrphanStep) (store.OrphansStepped, error) {
+	if o.Into == "" {
+		return store.OrphansStepped{}, errGone
+	}
+	return s.CancelOrphans(ctx, o)
+}
+
 func TestOrphansAreChangedStepByStep(t *testing.T) {
 	t.Parallel()
 	busy := store.OrphanLeft{ID: 7, Reason: store.OrphanBusy, Rows: 1}
@@ -41,7 +48,7 @@ func TestOrphansAreChangedStepByStep(t *testing.T) {
 		{Left: []store.OrphanLeft{busy}, Done: true}, // which changes nothing
 	}
 	s := &steps{answers: all}
-	got, err := CancelOrphans(t.Context(), s, change, false)
+	got, err := ChangeOrphans(t.Context(), s, change, false)
 	require.NoError(t, err)
 	require.Equal(t, OrphansChanged{Type: "old", Changed: 1006, RollsBack: 2, Stay: 1, Left: []store.OrphanLeft{busy}}, got)
 	step := store.OrphanStep{Type: "old", By: "alice", Reason: "gone"}
@@ -50,7 +57,7 @@ func TestOrphansAreChangedStepByStep(t *testing.T) {
 	require.Equal(t, []store.OrphanStep{step, next, step, next, step}, s.from)
 
 	s = &steps{answers: all}
-	got, err = CancelOrphans(t.Context(), s, change, true)
+	got, err = ChangeOrphans(t.Context(), s, change, true)
 	require.NoError(t, err)
 	require.Equal(t, 1005, got.Changed)
 	require.Equal(t, 2, got.Stay)
@@ -59,13 +66,19 @@ func TestOrphansAreChangedStepByStep(t *testing.T) {
 	require.True(t, s.from[1].Preview)
 
 	s = &steps{answers: all[:1]}
-	got, err = CancelOrphans(t.Context(), s, change, false)
+	got, err = ChangeOrphans(t.Context(), s, change, false)
 	require.ErrorIs(t, err, errGone)
 	require.Equal(t, 1000, got.Changed, "what was done before")
 
-	for _, wrong := range []OrphanChange{{}, {Type: "a\x00"}, {Type: "a", Reason: strings.Repeat("x", 513)}, {Type: "a", By: "\xff"}} {
+	s = &steps{answers: []store.OrphansStepped{{Done: true}}}
+	got, err = ChangeOrphans(t.Context(), s, OrphanChange{Type: "old", Into: "new"}, false)
+	require.NoError(t, err)
+	require.Equal(t, OrphansChanged{Type: "old", Into: "new"}, got)
+	require.Equal(t, []store.OrphanStep{{Type: "old", Into: "new"}}, s.from)
+
+	for _, wrong := range []OrphanChange{{}, {Type: "a\x00"}, {Type: "a", Reason: strings.Repeat("x", 513)}, {Type: "a", By: "\xff"}, {Type: "a", Into: "a"}, {Type: "a", Into: "\xff"}} {
 		s = &steps{}
-		_, err := CancelOrphans(t.Context(), s, wrong, false)
+		_, err := ChangeOrphans(t.Context(), s, wrong, false)
 		require.ErrorAs(t, err, new(*store.InputError))
 		require.Empty(t, s.from)
 	}

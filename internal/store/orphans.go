@@ -23,15 +23,19 @@ type OrphanType struct {
 // OrphanStep is one step of a change of the waiting rows of a type that no present agent declares.
 type OrphanStep struct {
 	Type    string
+	Into    string // the type that they get; "": they are cancelled
 	By      string
 	Reason  string
 	Preview bool // count, and change nothing
 	From    OrphanCursor
 }
 
-// OrphanCursor is where a step begins. The zero value is the beginning.
+// OrphanCursor is where a step begins. The zero value is the beginning: first the rows without a sequence, by id, and then the sequences, by
+// name. Where rows are cancelled there are only ids.
 type OrphanCursor struct {
-	ID task.ID `json:"id,omitempty"` // the last one that was looked at
+	ID        task.ID `json:"id,omitempty"`        // the row that was looked at last
+	Sequences bool    `json:"sequences,omitempty"` // the rows without a sequence are done
+	Sequence  string  `json:"sequence,omitempty"`  // the one that was looked at last
 }
 
 // Bounds of one step: changed rows, and rows that are looked at.
@@ -49,11 +53,12 @@ type OrphansStepped struct {
 	Done      bool         `json:"done"`
 }
 
-// OrphanLeft is a waiting row that stays as it is.
+// OrphanLeft is a waiting row that stays as it is, or a sequence whose rows all stay.
 type OrphanLeft struct {
-	ID     task.ID   `json:"task_id"`
-	Reason OrphanWhy `json:"reason"`
-	Rows   int       `json:"rows"` // waiting ones that stay
+	ID       task.ID   `json:"task_id"`            // of a sequence: the row on account of which all stay, or else its first one
+	Sequence string    `json:"sequence,omitempty"` // "": it is one row
+	Reason   OrphanWhy `json:"reason"`
+	Rows     int       `json:"rows"` // waiting ones that stay; of a long sequence, those among the first OrphansChanged + 1
 }
 
 // OrphanWhy is why a row stays as it is.
@@ -61,5 +66,10 @@ type OrphanWhy string
 
 // Why rows stay.
 const (
-	OrphanBusy OrphanWhy = "busy" // another transaction works on it
+	OrphanBusy       OrphanWhy = "busy"        // another transaction works on it, or is about to insert its key under the other type
+	OrphanKey        OrphanWhy = "key"         // a live row of the other type has its key
+	OrphanNoRollback OrphanWhy = "no_rollback" // it waits for its rollback, or may need one, and the other type has none
+	OrphanRunning    OrphanWhy = "running"     // of a sequence: a row of it runs, or what it ran may be at work
+	OrphanFailure    OrphanWhy = "failure"     // of a sequence: a failure blocks it
+	OrphanLong       OrphanWhy = "long"        // of a sequence: it has more than OrphansChanged rows, and would have to be moved piece by piece
 )

@@ -145,7 +145,7 @@ func Checks() []Check {
 		{"agents", agentChecks()},
 		{"paused types", pauseChecks()},
 		{"rows of on_failed", onFailedChecks()},
-		{"orphans", orphanChecks()},
+		{"orphans", append(orphanChecks(), orphanMoveChecks()...)},
 		{"declared", declaredChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},

@@ -41,6 +41,7 @@ GRANT EXECUTE ON FUNCTION
     {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean),
     {schema}.pause_schedule(text, text), {schema}.resume_schedule(text, text),
     {schema}.pause(text, text, text), {schema}.resume(text, text), {schema}.cancel_orphans(text, jsonb, boolean, text, text),
+    {schema}.move_orphans(text, text, jsonb, boolean, text, text),
     {schema}.pause_chunks(text, text), {schema}.resume_chunks(text, text), {schema}.order_agent(text, text, text),
     {schema}.sequence_skip(text, text, bigint, text), {schema}.sequence_retry(text, text, bigint, text),
     {schema}.sequence_cancel(text, text, integer, text) TO {role};

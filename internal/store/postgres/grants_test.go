@@ -156,6 +156,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.pause('a')`,
 		`SELECT SCHEMA.resume('a')`,
 		`SELECT SCHEMA.cancel_orphans('a')`,
+		`SELECT SCHEMA.move_orphans('a', 'b')`,
 		`SELECT * FROM SCHEMA.type_pause`,
 		`SELECT * FROM SCHEMA.orphans`,
 		`INSERT INTO SCHEMA.type_pause (type) VALUES ('a')`,
@@ -243,7 +244,8 @@ func TestAnOperatorsRights(t *testing.T) {
 	require.NoError(t, operator.QueryRow(t.Context(), h.q(`SELECT type FROM SCHEMA.type_pause`)).Scan(&paused))
 	require.Equal(t, "a", paused)
 	var changed int
-	require.NoError(t, operator.QueryRow(t.Context(), h.q(`SELECT (SCHEMA.cancel_orphans('none')->>'changed')::integer`)).Scan(&changed))
+	require.NoError(t, operator.QueryRow(t.Context(), h.q(`SELECT (SCHEMA.cancel_orphans('none')->>'changed')::integer
+		+ (SCHEMA.move_orphans('none', 'b')->>'changed')::integer`)).Scan(&changed))
 	require.Zero(t, changed)
 	_, err := operator.Exec(t.Context(), h.q(`SELECT * FROM SCHEMA.orphans`))
 	require.NoError(t, err)

@@ -36,6 +36,11 @@ func (s *Store) CancelOrphans(ctx context.Context, o store.OrphanStep) (store.Or
 	return s.stepOrphans(ctx, "cancel", s.sql.CancelOrphans, o)
 }
 
+// MoveOrphans gives some of the waiting rows of a type that no present agent declares another type.
+func (s *Store) MoveOrphans(ctx context.Context, o store.OrphanStep) (store.OrphansStepped, error) {
+	return s.stepOrphans(ctx, "move", s.sql.MoveOrphans, o, arg("into", storable(o.Into)))
+}
+
 // stepOrphans calls one of the functions. A repeat changes what is left to be changed.
 func (s *Store) stepOrphans(
 	ctx context.Context, verb string, call *sqltext.Query, o store.OrphanStep, more ...sqltext.Arg,

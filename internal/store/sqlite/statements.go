@@ -31,9 +31,10 @@ type statements struct {
 	ForgetTurn *sqltext.Query
 	AnySequenceRule, PutSequenceDeclarations, ForgetSequenceDeclarers, PutSequenceDeclarers, PutSequenceRule,
 	RemoveSequenceRule, NoteContinued *sqltext.Query
-	Orphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                          *sqltext.Query
-	Pauses, PauseType, ResumeType, IsPaused                                                                   *sqltext.Query
-	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
+	OrphanSequences, JudgeOrphans, JudgeSequence, NoteMovedLocks, NoteMovedTurns, MoveFollowers, MoveRows, AuditRows *sqltext.Query
+	Orphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                                 *sqltext.Query
+	Pauses, PauseType, ResumeType, IsPaused                                                                          *sqltext.Query
+	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence        *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
 	InsertOnFailed                                                                                                          *sqltext.Query

@@ -5,3 +5,6 @@ FROM {schema}.orphans AS o ORDER BY o.type LIMIT 10000
 
 -- name: cancel_orphans
 SELECT {schema}.cancel_orphans(@type, @from::jsonb, @preview, @reason, @by)::text
+
+-- name: move_orphans
+SELECT {schema}.move_orphans(@type, @into, @from::jsonb, @preview, @reason, @by)::text
