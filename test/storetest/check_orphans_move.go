@@ -17,8 +17,10 @@ func orphanMoveChecks() []Check {
 		{"moved with their keys and followers", orphansMovedKeys},
 		{"not moved where a rollback is needed", orphansMovedRollback},
 		{"moved with their locks and predecessors", orphansMovedLocks},
+		{"moved away from one that stays", orphansMovedPast},
 		{"moved with their batches, regions and tenants", orphansMovedBatch},
 		{"moved as whole sequences", orphansMovedSequences},
+		{"of a sequence that may be at work stay", orphansMovedUnknown},
 		{"of a sequence that another type has", orphansMovedInto},
 		{"moved in steps", orphansMovedInSteps},
 		{"of a long sequence stay", orphansLong},
@@ -174,6 +176,25 @@ func orphansMovedLocks(t testing.TB, h Harness) {
 	require.Equal(t, []task.ID{waits}, ids(r.take(9)), "it has waited for the other")
 }
 
+// orphansMovedPast: a row that waits for its lock behind one that stays waits for that no more, as no agent may ever claim it.
+func orphansMovedPast(t testing.TB, h Harness) {
+	r := newLockRig(t, h)
+	stay := r.Insert(t, store.EnqueueRequest{Type: "old", Lock: "l", Key: "j"}, store.EnqueueRequest{Type: "old", Lock: "l", Key: "k"})
+	r.Insert(t, store.EnqueueRequest{Type: kind, Key: "j", In: farOff}, store.EnqueueRequest{Type: kind, Key: "k", In: farOff})
+	held := r.Insert(t, store.EnqueueRequest{Type: "old", Lock: "l"})[0]
+	got := r.claim(wantOf("old", task.Run, 4))
+	require.Equal(t, stay[:1], ids(got))
+	r.settled(release(got[0]))
+	r.promoted(1)
+	r.waitFor([]task.ID{held}, append(stay, held)...)
+	one, _ := r.stepped(r.MoveOrphans, store.OrphanStep{Type: "old", Into: kind})
+	require.Equal(t, store.OrphansStepped{Changed: 1, Left: []store.OrphanLeft{
+		{ID: stay[0], Reason: store.OrphanKey, Rows: 1}, {ID: stay[1], Reason: store.OrphanKey, Rows: 1},
+	}}, one)
+	r.promoted(1)
+	require.Equal(t, []task.ID{held}, ids(r.take(5)))
+}
+
 func orphansMovedBatch(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	b, of := r.batch(store.BatchRequest{}, oldRow(), store.EnqueueRequest{Type: "old", Tenant: "acme"})
@@ -215,6 +236,8 @@ func orphansMovedSequences(t testing.TB, h Harness) {
 			r.settled(ended(head, task.Failed, task.StateRetryPending))
 		}
 	}
+	_, err := r.Promote(r.ctx, 1000)
+	require.NoError(t, err)
 	r.move(3, store.OrphanLeft{ID: b[0], Sequence: "b", Reason: store.OrphanRunning, Rows: 1},
 		store.OrphanLeft{ID: c[1], Sequence: "c", Reason: store.OrphanFailure, Rows: 1},
 		store.OrphanLeft{ID: taken[1], Sequence: "e", Reason: store.OrphanKey, Rows: 3})
@@ -233,6 +256,23 @@ func orphansMovedSequences(t testing.TB, h Harness) {
 	got, _ := r.stepped(r.MoveOrphans, store.OrphanStep{Type: "old", Into: kind})
 	require.Equal(t, 1, got.Changed, "nothing blocks it any more")
 	r.run(c[1])
+}
+
+// orphansMovedUnknown: what an attempt of a sequence may still do keeps its other rows.
+func orphansMovedUnknown(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	rows := r.Insert(t, store.EnqueueRequest{Type: "old", Sequence: "s"}, store.EnqueueRequest{Type: "old", Sequence: "s"})
+	end := ended(r.claim(wantOf("old", task.Run, 1))[0], task.TimedOut, task.StateSucceeded)
+	end.Next.AfterLease = true
+	r.settled(end)
+	r.move(0, store.OrphanLeft{ID: rows[1], Sequence: "s", Reason: store.OrphanRunning, Rows: 1})
+	r.Advance(t, later)
+	r.present()
+	r.promote()
+	one, _ := r.stepped(r.MoveOrphans, store.OrphanStep{Type: "old", Into: kind})
+	require.Equal(t, store.OrphansStepped{Changed: 1}, one)
+	require.Equal(t, 1, r.promote().Noted, "what the store knows of the sequence is forgotten")
+	r.run(rows[1])
 }
 
 // orphansMovedInto: rows that come to a sequence take turns with those that it has.

@@ -121,6 +121,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"advance": m.advance,
 		"promote": m.promote,
 		"resolve": m.resolveSequence,
+		"orphans": m.orphans,
 		"unblock": m.unblock,
 	}
 	switch m.about {

@@ -134,11 +134,16 @@ func (s *Store) whatKeepsRow(r *Row, o store.OrphanStep) store.OrphanWhy {
 func (s *Store) moveRows(rows []*Row, o store.OrphanStep) {
 	was, _ := json.Marshal(o.Type)
 	is, _ := json.Marshal(o.Into)
+	locks, turns := map[string]bool{}, map[sequence]bool{}
 	for _, r := range rows {
-		if r.Lock != "" {
+		if r.Lock != "" && !locks[r.Lock] {
+			locks[r.Lock] = true
 			s.lockNotes = append(s.lockNotes, lockNote{lock: r.Lock})
 		}
-		s.noteTurn(r, time.Time{})
+		if !turns[r.sequence()] {
+			turns[r.sequence()] = true
+			s.noteTurn(r, time.Time{})
+		}
 		f := s.follow[r.typeAndKey()]
 		delete(s.follow, r.typeAndKey())
 		if r.Type = o.Into; r.Held == task.HoldSequence {
