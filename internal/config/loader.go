@@ -71,10 +71,20 @@ func (l *loader) decode(sources []*source, base string) *Config {
 	cfg.printed = append(cfg.printed, agent.out, store.out)
 	cfg.site(agent)
 	cfg.site(store)
+	l.tasks(tasks, cfg)
+	l.schedules(schedules, cfg)
+	l.chunks(chunks, cfg)
+	l.checkReach(cfg.Agent, agent.at("listen"), cfg.Tasks)
+	cfg.Warnings = l.inOrder()
+	l.outside.sealed = true
+	return cfg
+}
 
+// tasks adds the types that task blocks declare.
+func (l *loader) tasks(all []found, cfg *Config) {
 	names := make(map[string]hcl.Range)
 	blocks := make(map[*task.Type]*block)
-	for _, f := range tasks {
+	for _, f := range all {
 		b := f.scope.block(f.block, taskShape())
 		t := b.task(cfg.Agent.Workers)
 		if t == nil {
@@ -88,12 +98,6 @@ func (l *loader) decode(sources []*source, base string) *Config {
 	for _, t := range cfg.Tasks {
 		blocks[t].warnOfOnFailed(t, cfg)
 	}
-	l.schedules(schedules, cfg)
-	l.chunks(chunks, cfg)
-	l.checkReach(cfg.Agent, agent.at("listen"), cfg.Tasks)
-	cfg.Warnings = l.inOrder()
-	l.outside.sealed = true
-	return cfg
 }
 
 // only is the one block of a kind that a configuration may have; an empty one where there is none.
