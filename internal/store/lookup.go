@@ -65,6 +65,7 @@ type TaskInfo struct {
 type AttemptInfo struct {
 	Fence     task.Fence      `json:"fence"` // that the task saw
 	Session   task.Session    `json:"session"`
+	Policy    task.PolicyHash `json:"policy,omitempty,string"` // that it began with; 0: of a row that no agent can run
 	Phase     task.Phase      `json:"phase"`
 	Attempt   int             `json:"attempt"`
 	Outcome   task.Verdict    `json:"outcome"`

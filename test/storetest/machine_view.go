@@ -40,6 +40,7 @@ type view struct {
 type attemptView struct {
 	Fence          task.Fence
 	Session        int
+	Policy         task.PolicyHash
 	Phase          task.Phase
 	Attempt        int
 	Outcome        task.Verdict
@@ -116,7 +117,7 @@ func (m *machine) whole(i *store.TaskInfo, ids taskSide, sessions sessionSide) v
 	v := m.view(i, ids, sessions)
 	for _, a := range i.History {
 		v.History = append(v.History, attemptView{
-			Fence: a.Fence, Session: place(m.sessionPairs(), sessions, a.Session), Phase: a.Phase, Attempt: a.Attempt,
+			Fence: a.Fence, Session: place(m.sessionPairs(), sessions, a.Session), Policy: a.Policy, Phase: a.Phase, Attempt: a.Attempt,
 			Outcome: a.Outcome, Error: a.Error, Output: a.Output, Result: m.result(a.Result, ids), State: a.State,
 			Started: halvesTo(i.CreatedAt, a.StartedAt), Ended: halves(i.CreatedAt, a.EndedAt),
 		})

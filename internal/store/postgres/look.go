@@ -46,7 +46,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 }
 
 func scanAttempt(row pgx.CollectableRow) (a store.AttemptInfo, err error) {
-	err = row.Scan((*int64)(&a.Fence), (*int64)(&a.Session), (*string)(&a.Phase), &a.Attempt, (*string)(&a.Outcome),
+	err = row.Scan((*int64)(&a.Fence), (*int64)(&a.Session), (*int64)(&a.Policy), (*string)(&a.Phase), &a.Attempt, (*string)(&a.Outcome),
 		&a.Error, &a.Output, (*[]byte)(&a.Result), (*string)(&a.State), &a.StartedAt, &a.EndedAt)
 	return a, err
 }

@@ -360,6 +360,7 @@ CREATE TABLE {schema}.attempt (
     fence      bigint NOT NULL, -- of the settlement
     ran_fence  bigint NOT NULL, -- that the task was given
     session    bigint NOT NULL,
+    policy     bigint,          -- that it began with: policy.hash
     started_at timestamptz,
     ended_at   timestamptz NOT NULL,
     attempt    integer NOT NULL,

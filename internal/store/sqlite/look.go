@@ -94,7 +94,7 @@ func (t *snapshot) history(id task.ID) (list []store.AttemptInfo, err error) {
 	err = t.query(func(r *sql.Rows) error {
 		var a store.AttemptInfo
 		var started time.Time
-		if err := r.Scan(&a.Fence, &a.Session, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, jsonOf{&a.Result}, &a.State,
+		if err := r.Scan(&a.Fence, &a.Session, &a.Policy, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, jsonOf{&a.Result}, &a.State,
 			timeOf{&started}, timeOf{&a.EndedAt}); err != nil {
 			return err
 		}

@@ -345,6 +345,7 @@ CREATE TABLE attempt (
     fence      INTEGER NOT NULL, -- that the settlement carried
     ran_fence  INTEGER NOT NULL, -- that the task was given
     session    INTEGER NOT NULL,
+    policy     INTEGER,          -- that it began with: policy.hash
     phase      TEXT NOT NULL,
     attempt    INTEGER NOT NULL,
     outcome    TEXT NOT NULL,

@@ -97,7 +97,7 @@ func (s *Store) remember(r *Row, session task.Session, e store.Settlement, now t
 		return
 	}
 	a := Attempt{Settled: e.Fence, AttemptInfo: store.AttemptInfo{
-		Fence: e.RanFence, Session: session, Phase: e.Phase, Attempt: e.Attempt,
+		Fence: e.RanFence, Session: session, Policy: r.Policy, Phase: e.Phase, Attempt: e.Attempt,
 		Outcome: e.Outcome.Verdict, Error: e.Outcome.Error, Output: e.Outcome.Output, Result: e.Outcome.Result,
 		State: e.Next.State, EndedAt: now,
 	}}

@@ -33,8 +33,8 @@ BEGIN
     t.state := CASE was WHEN 'running' THEN 'succeeded' ELSE 'rolled_back' END;
     IF NOT ({first_success of=t.}) THEN
         INSERT INTO {schema}.attempt (
-            task_id, fence, ran_fence, session, phase, attempt, outcome, result, state, started_at, ended_at)
-        VALUES (of, with_fence, with_fence, t.session, CASE was WHEN 'running' THEN 'run' ELSE 'rollback' END,
+            task_id, fence, ran_fence, session, policy, phase, attempt, outcome, result, state, started_at, ended_at)
+        VALUES (of, with_fence, with_fence, t.session, t.policy, CASE was WHEN 'running' THEN 'run' ELSE 'rollback' END,
             t.attempt, 'succeeded', new_result, t.state, t.claimed_at, clock_timestamp());
     END IF;
     IF {first_success of=t.} OR was = 'running' AND new_result IS NOT NULL THEN -- that of a rollback is in the history only

@@ -49,8 +49,8 @@ BEGIN
         DELETE FROM {schema}.task_archive AS r WHERE r.id = ANY (ARRAY(SELECT b.id FROM back AS b))
     ), remembered AS (
         INSERT INTO {schema}.attempt (
-            task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
-        SELECT h.id, h.fence - 1, h.fence - 1, h.session, 'run', 1, 'succeeded', NULL, h.output, h.result, 'succeeded',
+            task_id, fence, ran_fence, session, policy, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
+        SELECT h.id, h.fence - 1, h.fence - 1, h.session, h.policy, 'run', 1, 'succeeded', NULL, h.output, h.result, 'succeeded',
             h.started_at, h.finished_at
         FROM hit AS h
         WHERE h.id = ANY (ARRAY(SELECT b.id FROM back AS b)) AND {first_success of=h.}

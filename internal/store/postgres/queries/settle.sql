@@ -94,8 +94,8 @@ WITH hit AS MATERIALIZED (
     WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))
 ), history AS (
     INSERT INTO {schema}.attempt (
-        task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
-    SELECT id, fence, ran_fence, session, phase, ran_attempt, verdict, nullif(ran_error, ''), nullif(next_output, ''),
+        task_id, fence, ran_fence, session, policy, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
+    SELECT id, fence, ran_fence, session, policy, phase, ran_attempt, verdict, nullif(ran_error, ''), nullif(next_output, ''),
         nullif(next_result, '')::jsonb, next,
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()
     FROM hit WHERE keep

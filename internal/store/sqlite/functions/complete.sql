@@ -13,10 +13,10 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM task_archive WHERE id = NEW.id AND fence = NEW.fence + 1 AND outcome = 'succeeded')
       AND NOT EXISTS (SELECT 1 FROM attempt WHERE task_id = NEW.id AND fence = NEW.fence AND outcome = 'succeeded');
     -- As when an agent settles it.
-    INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, result, state, started_at, ended_at)
-    SELECT id, fence, fence, session, phase, attempt, 'succeeded', json(NEW.result), state, claimed_at,
+    INSERT INTO attempt (task_id, fence, ran_fence, session, policy, phase, attempt, outcome, result, state, started_at, ended_at)
+    SELECT id, fence, fence, session, policy, phase, attempt, 'succeeded', json(NEW.result), state, claimed_at,
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-    FROM (SELECT id, fence, session, iif(state = 'running', 'run', 'rollback') AS phase, attempt, claimed_at,
+    FROM (SELECT id, fence, session, policy, iif(state = 'running', 'run', 'rollback') AS phase, attempt, claimed_at,
               iif(state = 'running', 'succeeded', 'rolled_back') AS state
           FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running')) AS ended
     WHERE NOT ({first_success of=ended.});

@@ -33,9 +33,9 @@ BEGIN
     ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING;
 
     -- A run that succeeded at its first try gets its row of the history now; all others have theirs since they were settled.
-    INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state,
+    INSERT INTO attempt (task_id, fence, ran_fence, session, policy, phase, attempt, outcome, error, output, result, state,
                          started_at, ended_at)
-    SELECT id, fence - 1, fence - 1, session, 'run', 1, 'succeeded', NULL, output, result, 'succeeded',
+    SELECT id, fence - 1, fence - 1, session, policy, 'run', 1, 'succeeded', NULL, output, result, 'succeeded',
            started_at, finished_at
     FROM task_archive AS done
     WHERE id = NEW.id AND {first_success of=done.}

@@ -6,7 +6,7 @@ SELECT {task_columns},
 FROM tasks WHERE id = @id;
 
 -- name: history
-SELECT ran_fence, session, phase, attempt, outcome, ifnull(error, ''), ifnull(output, ''), result, state, started_at, ended_at
+SELECT ran_fence, session, ifnull(policy, 0), phase, attempt, outcome, ifnull(error, ''), ifnull(output, ''), result, state, started_at, ended_at
 FROM attempt WHERE task_id = @id ORDER BY fence;
 
 -- name: list_live

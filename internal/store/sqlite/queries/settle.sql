@@ -60,8 +60,8 @@ SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = @id AND fence = @fence + 1 
     EXISTS (SELECT 1 FROM task WHERE id = @id AND cancel_requested_at IS NOT NULL);
 
 -- name: add_attempt
-INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
-VALUES (@id, @fence, @ran_fence, @session, @phase, @attempt, @outcome, @error, @output, @result, @state, @started_at, @now);
+INSERT INTO attempt (task_id, fence, ran_fence, session, policy, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
+VALUES (@id, @fence, @ran_fence, @session, (SELECT policy FROM task WHERE id = @id), @phase, @attempt, @outcome, @error, @output, @result, @state, @started_at, @now);
 
 -- name: insert_on_failed
 -- Inserts the row of on_failed for a task that is in the archive, and still in the hot table.
