@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -119,6 +120,27 @@ func TestAHeldSnapshotDoesNotSlowClaims(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, 5*above, zero, "index entries below the mark are passed over")
 	require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
+}
+
+// TestTheFirstWantComesFirstInAnyPlan: the order of the wants decides which row gets a lock, not that of their types, in which a plan may find them.
+func TestTheFirstWantComesFirstInAnyPlan(t *testing.T) {
+	t.Parallel()
+	for _, region := range []string{"", "eu"} {
+		t.Run(region, func(t *testing.T) {
+			t.Parallel()
+			a := joined(t, newHarness(t))
+			ids := a.Insert(t, store.EnqueueRequest{Type: "a", Lock: "x"}, store.EnqueueRequest{Type: "b", Lock: "x"})
+			merging := openStore(t, postgres.Options{
+				Schema: a.schema, URL: pgtest.URL(t) + "&options=-c%20enable_hashjoin%3Doff%20-c%20enable_nestloop%3Doff",
+			})
+			first, second := wantOf(5), wantOf(5)
+			first.Type, second.Type = "b", "a"
+			got, err := merging.Claim(t.Context(), store.Claim{Session: a.session, Number: 1, Region: region, Wants: []store.Want{first, second}})
+			require.NoError(t, err)
+			require.Len(t, got, 1)
+			require.Equal(t, ids[1], got[0].ID)
+		})
+	}
 }
 
 // TestAClaimLooksAtNoMoreThanItTakes counts the pages that claims touch beside many rows that they leave: in any region, and under a limit.

@@ -21,6 +21,7 @@ WITH limits AS MATERIALIZED (
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
     JOIN limits AS l ON l.kind = w.type
     WHERE l.name IS NULL OR l.rooms > 0
+    ORDER BY w.place
 ), first AS MATERIALIZED (
     SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes, false AS rollback, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.lock, r.sequence, r.bytes

@@ -7,4 +7,5 @@ WITH want AS MATERIALIZED (
         @deadlines::bigint[])
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
     WHERE NOT EXISTS (SELECT FROM {schema}.type_limit AS l WHERE l.type = w.type)
+    ORDER BY w.place -- a plan that merges has them in the order of their types
 )
