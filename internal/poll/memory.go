@@ -30,11 +30,13 @@ func (m *memory) claimed(bytes int, now time.Duration) {
 	}
 }
 
-// ended notes the end of an attempt with so many bytes.
-func (m *memory) ended(bytes int, now time.Duration) {
+// ended notes the end of an attempt with so many bytes, and later that it has been settled, however late: only then nothing refers
+// to them. It reports whether they are many.
+func (m *memory) ended(bytes int, now time.Duration) bool {
 	if bytes >= largeRows {
 		m.last.Store(max(int64(now), 1))
 	}
+	return bytes >= largeRows
 }
 
 // turn frees what large rows have left behind, once they are over; in says when to ask again, 0: not for their sake.

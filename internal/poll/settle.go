@@ -265,6 +265,8 @@ func (s *settler) answeredAll(batch []*unsettled, answers []store.Answer, room m
 		ended = ended || u.Next.State.Finished() || answers[i] == store.Lost
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
+		} else if u.lease != nil && s.e.memory.ended(documents(u.row()), s.e.o.Clock.Now()) {
+			s.e.wake.turn()
 		}
 	}
 	if moved {

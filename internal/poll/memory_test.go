@@ -1,0 +1,52 @@
+package poll_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest/model"
+)
+
+// large is a store whose rows have large payloads.
+type large struct{ *wire }
+
+func (l large) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
+	got, err := l.wire.Claim(ctx, c)
+	for i := range got {
+		got[i].Payload = make([]byte, 8<<20)
+	}
+	return got, err
+}
+
+// What a large row has taken is returned after its settlement, also where that comes long after the end of its attempt.
+func TestMemoryIsReturnedAfterALateSettlement(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, func(r *rig) { r.opts.Store, r.opts.Poll = large{r.wire}, time.Hour })
+		r.wire.setHook(func(op string) fault {
+			if op == "settle" {
+				return lostCall
+			}
+			return none
+		})
+		id := r.insert(1)[0]
+		after(time.Minute)
+		require.Len(t, r.deeds.started(), 1)
+		forced := func() uint32 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.NumForcedGC
+		}
+		before := forced()
+		r.wire.setHook(nil)
+		after(5 * time.Second)
+		require.Equal(t, task.StateSucceeded, r.get(id).State)
+		require.Greater(t, forced(), before, "debug.FreeOSMemory was called")
+		r.drain()
+	})
+}
