@@ -37,7 +37,7 @@ func onFailedSabotages() []sabotage {
 				r.Payload = json.RawMessage(`{}`)
 			}
 		}), "rows of on_failed/what it has"},
-		{"inserts a row of nobody", leaves(func(r *model.Row) {
+		{"inserts a row that names no task", leaves(func(r *model.Row) {
 			if inserted(r) {
 				r.Tenant = ""
 			}
