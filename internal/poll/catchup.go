@@ -13,6 +13,7 @@ const (
 	catchGap   = 10 * time.Second // nothing has started for so long before the first
 	catchLeast = 100              // due rows, below which there is nothing to say
 	catchLook  = 10 * time.Second // between looks at how many are left
+	catchShare = 50               // and this many times as long as a look takes: to count many rows costs the store
 	catchSay   = time.Minute      // between lines in the log, and twice as long after each
 	catchMost  = time.Hour        // the longest pause between two
 	caughtUp   = 5 * time.Second  // what starts so soon after it was due is on time
@@ -69,14 +70,19 @@ func (c *catchUp) follow(ctx context.Context) {
 	}
 	first, said, saidAt, every := c.n.Load(), due, began, catchSay
 	c.e.log.Info("catching up: rows are overdue", "due", due, "late", time.Duration(c.late.Load()).Round(time.Second))
-	for left.Set(float64(due)); pause(ctx, nil, catchLook); left.Set(float64(due)) {
-		before := due
-		if due = c.due(ctx); due < 0 { // the store cannot say; what is logged is its outage
-			due = before
+	for rest := catchLook; ; {
+		left.Set(float64(due))
+		if !pause(ctx, nil, rest) {
+			return
+		}
+		asked := c.e.o.Clock.Now()
+		n := c.due(ctx)
+		now := c.e.o.Clock.Now()
+		rest = max(catchLook, catchShare*(now-asked))
+		if n < 0 { // the store cannot say; what is logged is its outage
 			continue
 		}
-		now := c.e.o.Clock.Now()
-		if due == 0 || time.Duration(c.late.Load()) < caughtUp {
+		if due = n; due == 0 || time.Duration(c.late.Load()) < caughtUp {
 			c.e.log.Info("caught up", "took", (now - began).Round(time.Second), "started", c.n.Load()-first)
 			return
 		}
