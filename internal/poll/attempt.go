@@ -58,6 +58,7 @@ func (e *Engine) attempt(a *attempt) ending {
 	fault.Point("before an attempt")
 	out := e.run(l, t)
 	fault.Point("after an attempt")
+	e.memory.sent(documents(l.Task()))
 	if a.declared.per > 1 {
 		e.remember(a, 1, out.Verdict)
 	}

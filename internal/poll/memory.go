@@ -10,6 +10,7 @@ import (
 // which in an idle agent is minutes later, and with a heap twice as large as the largest row left to grow into.
 const (
 	largeRows = 4 << 20     // bytes of documents: below, to collect would cost more than it frees
+	hugeRow   = 16 << 20    // bytes of one row's documents that are worth a collection of their own
 	freeAfter = time.Second // after the last large row, when it has been settled
 )
 
@@ -26,6 +27,14 @@ func newMemory() *memory { return &memory{free: debug.FreeOSMemory} }
 func (m *memory) claimed(bytes int, now time.Duration) {
 	if bytes >= largeRows {
 		m.last.Store(max(int64(now), 1))
+		m.free()
+	}
+}
+
+// sent frees what an attempt with so many bytes has left behind, before its outcome is settled: a store may copy the row for that, and
+// what was sent is as large.
+func (m *memory) sent(bytes int) {
+	if bytes >= hugeRow {
 		m.free()
 	}
 }

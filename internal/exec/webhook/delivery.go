@@ -1,10 +1,8 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -58,7 +56,7 @@ func (d *delivery) send(ctx context.Context) (*http.Response, error) {
 		Method: m.Method, URL: m.URL, Host: m.Host, Header: m.Header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// Without GetBody, Go's transport cannot send the request a second time automatically.
-		Body: io.NopCloser(bytes.NewReader(m.Body)), ContentLength: int64(len(m.Body)),
+		Body: requestBody(m.Body), ContentLength: int64(len(m.Body)),
 	}
 	if len(m.Body) == 0 {
 		r.Body = http.NoBody
@@ -134,7 +132,7 @@ func (d *delivery) retry(r *http.Request, err error) (*http.Response, error) {
 				}
 				if d.batch != nil && d.batch.renew(d.message) {
 					r = r.WithContext(r.Context())
-					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(d.message.Body)), int64(len(d.message.Body))
+					r.Body, r.ContentLength = requestBody(d.message.Body), int64(len(d.message.Body))
 				}
 				d.begin()
 				return d.try(r)

@@ -110,6 +110,7 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 	l.Start()
 	d := &attempt{delivery{client: c, hold: l, message: m, signer: signer}, l}
 	resp, err := d.send(ctx)
+	m.Body = nil // it is not sent again, and net/http's connection may refer to the delivery for longer than the attempt lasts
 	if err != nil {
 		return d.failure(err)
 	}
