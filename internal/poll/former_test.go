@@ -20,7 +20,7 @@ func TestATypeThatIsGoneIsForgotten(t *testing.T) {
 		r := newRig(t, store, func(r *rig) {
 			r.opts.Removed = func(typ string) { removed = append(removed, typ) }
 			r.opts.Poll = time.Hour
-		}, doing(takes(20*time.Second)))
+		}, doing(takes(15*time.Second)))
 		to := func(name string, types ...*task.Type) {
 			d := r.declarations(types...)
 			d.Adopted = func() { adopted[name]++ }
@@ -43,8 +43,16 @@ func TestATypeThatIsGoneIsForgotten(t *testing.T) {
 		require.Equal(t, 1, shown())
 		require.Zero(t, testutil.CollectAndCount(r.opts.Metrics.TypePaused)-1)
 
+		r.wire.setHook(func(op string) fault {
+			if op == "present" { // by which the store gets to know
+				return lostCall
+			}
+			return none
+		})
 		to("superseded", declare("c", 0))
+		after(100 * time.Millisecond)
 		to("both", declare("a", 0), declare("b", 0))
+		r.wire.setHook(nil)
 		after(10 * time.Second)
 		require.Equal(t, map[string]int{"only a": 1, "both": 1}, adopted)
 		require.Equal(t, []string{"b"}, removed, "neither c, which was never in force, nor what is back")
