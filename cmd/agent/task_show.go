@@ -110,7 +110,7 @@ func taskTable(state string, i *store.TaskInfo) table.Writer {
 	line("rollback payload", cut(compactJSON(i.RollbackPayload), most))
 	line("labels", compactJSON(i.Labels))
 	line("key", ops.OneLine(i.Key, most))
-	line("region", ops.OneLine(i.Region, most))
+	line("region", ops.Region(i, most))
 	line("follows", i.Follows)
 	line("followed by", i.FollowedBy)
 	line("lock", ops.Lock(i, most))

@@ -13,16 +13,17 @@ const (
 	minTimeout = 10 * time.Millisecond
 	maxTimeout = 30 * task.Day
 	maxLimit   = 1_000_000
+	minSpill   = time.Second
 )
 
 func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
 		attrs: []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "rate", "burst", "deadline",
-			"on_failed"},
+			"on_failed", "spill_after"},
 		blocks: []string{"retry", "sequence", "check", "webhook", "command", "rollback", "tenant"},
 		later: []string{
-			"redact", "spill_after",
+			"redact",
 		},
 		called: calledInTask(),
 	}
@@ -66,6 +67,9 @@ func (b *block) task(agentWorkers int) *task.Type {
 	b.tenant(t)
 	if d, ok := b.maybeLength("deadline", -1, minTimeout, task.MaxDuration); ok {
 		t.Policy.Deadline = max(d, 0)
+	}
+	if d, ok := b.maybeLength("spill_after", -1, minSpill, task.MaxDuration); ok {
+		t.SpillAfter = max(d, 0)
 	}
 	p.OnFailed = b.onFailed(t)
 	p.Retry = b.retry(retryShape())

@@ -51,6 +51,15 @@ func Lock(i *store.TaskInfo, most int) string {
 	return name
 }
 
+// Region returns the region of a task, and whether agents of others may take it; "" for none.
+func Region(i *store.TaskInfo, most int) string {
+	name := OneLine(i.Region, most)
+	if i.Spilled {
+		name += " (others may take it: it has waited too long)"
+	}
+	return name
+}
+
 // Sequence returns the sequence of a task, and whether the task waits for its turn; "" for none.
 func Sequence(i *store.TaskInfo, most int) string {
 	name := OneLine(i.Sequence, most)

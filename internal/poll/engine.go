@@ -188,7 +188,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var actors sync.WaitGroup
 	work, stopWork := context.WithCancel(calls)
 	for _, f := range []func(context.Context){
-		e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.paused.run, e.catch.run, e.wake.listenTo(e),
+		e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.paused.run, e.catch.run, e.spill, e.wake.listenTo(e),
 	} {
 		actors.Go(func() { f(work) })
 	}

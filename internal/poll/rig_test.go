@@ -170,6 +170,10 @@ func (w *wire) Promote(ctx context.Context, most int) (store.Promoted, error) {
 	return cut(ctx, w, "promote", func() (store.Promoted, error) { return w.Store.Promote(ctx, most) })
 }
 
+func (w *wire) Spill(ctx context.Context, region string, types []store.Spill) (int, error) {
+	return cut(ctx, w, "spill", func() (int, error) { return w.Store.Spill(ctx, region, types) })
+}
+
 func (w *wire) Pauses(ctx context.Context) ([]store.TypePause, error) {
 	return cut(ctx, w, "pauses", func() ([]store.TypePause, error) { return w.Store.Pauses(ctx) })
 }

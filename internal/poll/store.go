@@ -44,6 +44,10 @@ type Store interface {
 	Holders(ctx context.Context, s task.Session) (store.Holders, error)
 	// Stats counts what waits and runs.
 	Stats(ctx context.Context) (store.Stats, error)
+	// Spill lets agents of any region claim rows of other regions than the given one, at most store.SpillMost, that wait and have been due for
+	// too long, and returns how many. Their tasks keep their region. Rows of which it is not known whether they may start are left,
+	// as those that wait for a lock. It may be repeated until it finds less.
+	Spill(ctx context.Context, region string, types []store.Spill) (int, error)
 	// Pauses lists the types that are paused: no rows of these are to be claimed.
 	Pauses(ctx context.Context) ([]store.TypePause, error)
 	// Policies reads stored policies; an unknown hash is missing from the result.

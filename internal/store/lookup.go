@@ -44,6 +44,7 @@ type TaskInfo struct {
 	Detached          bool            `json:"detached,omitempty"`            // it runs without a connection to an agent, on its window alone
 	Batch             task.BatchID    `json:"batch,omitempty"`
 	Lock              string          `json:"lock,omitempty"`     // tasks with the same one never run at once
+	Spilled           bool            `json:"spilled,omitempty"`  // it had waited too long for its region (spill_after): any agent may take it, or has
 	Sequence          string          `json:"sequence,omitempty"` // tasks of the type with the same one run one after another
 	Tenant            string          `json:"tenant,omitempty"`
 	Held              task.Hold       `json:"held,omitempty"`  // what it waits for, as far as an agent has found out

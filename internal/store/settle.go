@@ -70,6 +70,13 @@ func (s *Settlement) Cause() task.Verdict {
 // Next.AfterLease is set.
 func (s *Settlement) KeepsDue() bool { return s.Silent && s.Next.Delay <= 0 }
 
+// DueAnew reports whether a row that waits again is due for another reason than before: the task itself asked to be run later, or it is
+// to be rolled back from now on. How long any other row has waited counts from when it was first due.
+func (s *Settlement) DueAnew() bool {
+	begins := s.Phase != task.Rollback && s.Next.State == task.StateRollbackPending
+	return begins || s.Outcome.Verdict == task.Deferred
+}
+
 // NeverStarted reports whether nothing of the row was started under this hold: what its claim took of a rate is returned.
 func (s *Settlement) NeverStarted() bool { return s.Started < 0 && s.RanFence == s.Fence }
 

@@ -65,6 +65,7 @@ type Task struct {
 	Checkpoint  json.RawMessage // nil: none; kept from the attempts before
 	Key         string          // "" for none
 	Region      string          // "" for none
+	Spilled     bool            // it had waited too long for agents of its region (Type.SpillAfter), so that any agent could claim it
 	Priority    int             // -10..10, higher first
 	Traceparent string          // "" for none
 	CreatedBy   string          // "" for none

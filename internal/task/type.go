@@ -29,10 +29,12 @@ type Type struct {
 	// OnFailure is what a failure does to the rows behind it in its sequence, SequenceBlocks or SequenceContinues; "": nothing is declared.
 	OnFailure string
 	Policy    Policy
-	Target    Target // of the run phase; never nil
-	Check     Target // asked before each run attempt whether the task is done already; nil: not asked
-	Rollback  Target // of the rollback phase; nil: the type cannot be rolled back
-	Source    string // "file:line" of the declaration, for messages
+	// SpillAfter is after how long agents of other regions may take its rows, since they were first due; 0: never.
+	SpillAfter time.Duration
+	Target     Target // of the run phase; never nil
+	Check      Target // asked before each run attempt whether the task is done already; nil: not asked
+	Rollback   Target // of the rollback phase; nil: the type cannot be rolled back
+	Source     string // "file:line" of the declaration, for messages
 }
 
 // TenantLimit bounds the attempts of each tenant of a type, on all agents together.

@@ -120,6 +120,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		},
 		"advance": m.advance,
 		"promote": m.promote,
+		"spill":   m.spill,
 		"resolve": m.resolveSequence,
 		"orphans": m.orphans,
 		"unblock": m.unblock,

@@ -432,3 +432,16 @@ func (m *machine) leave(t *rapid.T) {
 	require.NoError(m.t, m.ideal.Leave(ctx, s.ideal))
 	require.NoError(m.t, m.real.Leave(ctx, s.real))
 }
+
+// spill has an agent take over what has waited too long. All other times are halves of a step, so nothing is late by a hair.
+func (m *machine) spill(t *rapid.T) {
+	ctx := m.begin()
+	region, types := regions(t), []store.Spill{{
+		Type: types(t), After: time.Duration(rapid.IntRange(0, 4).Draw(t, "after"))*step + half/2,
+	}}
+	want, err := m.ideal.Spill(ctx, region, types)
+	require.NoError(m.t, err)
+	got, err := m.real.Spill(ctx, region, types)
+	require.NoError(m.t, err)
+	require.Equal(m.t, want, got, "rows that spill")
+}

@@ -52,14 +52,15 @@ func (m *machine) findLetter(want, got []store.TaskInfo) {
 	m.added(pair[task.ID]{ideal: ideal[0].ID, real: actual[0].ID})
 }
 
-// letter is the payload of a row of on_failed with the task's place in place of its id.
+// letter is the payload of a row of on_failed with the task's place in place of its id, and without the slot of that task.
 func (m *machine) letter(row int, text string) string {
 	p, ok := m.letters[row]
 	if !ok {
 		return text
 	}
+	of := place(m.tasks, onIdeal, p.ideal)
 	for _, id := range []task.ID{p.ideal, p.real} {
-		text = strings.Replace(text, fmt.Sprintf(`"id":%d,"outcome"`, id), fmt.Sprintf(`"place":%d,"outcome"`, place(m.tasks, onIdeal, p.ideal)), 1)
+		text = strings.Replace(text, fmt.Sprintf(`"id":%d,"outcome"`, id), fmt.Sprintf(`"place":%d,"outcome"`, of), 1)
 	}
-	return text
+	return m.slotless(of, text)
 }

@@ -302,11 +302,15 @@ func (m *machine) addNew() {
 
 // payload writes a payload in one way, with its own slot taken out: each store has its own times.
 func (m *machine) payload(row int, raw json.RawMessage) string {
-	text := oneWay(raw)
+	return m.letter(row, m.slotless(row, oneWay(raw)))
+}
+
+// slotless is text with the slot of a row taken out.
+func (m *machine) slotless(row int, text string) string {
 	for _, slot := range m.schedules.slots[row] {
 		text = strings.Replace(text, `"`+slot+`"`, `"its slot"`, 1)
 	}
-	return m.letter(row, text)
+	return text
 }
 
 func (m *machine) pauseSchedule(t *rapid.T) {

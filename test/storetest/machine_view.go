@@ -22,7 +22,7 @@ type view struct {
 	Outcome                                          task.Verdict
 	Priority, Attempt, MaxAttempts                   int
 	Deferrals, Session                               int
-	EverStarted                                      bool
+	EverStarted, Spilled                             bool
 	Fence                                            task.Fence
 	Due, Claimed, LeaseEnd, Deadline, Finish         int
 	Progress, Message, Checkpoint, CancelRequestedBy string
@@ -91,7 +91,7 @@ type (
 func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) view {
 	v := view{
 		Row:  place(m.tasks, ids, i.ID),
-		Type: i.Type, Region: i.Region, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
+		Type: i.Type, Region: i.Region, Spilled: i.Spilled, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
 		State: i.State, Payload: m.payload(place(m.tasks, ids, i.ID), i.Payload), Result: m.result(i.Result, ids),
 		Error: m.reason(i.Error, ids), Output: i.Output,
 		Outcome: i.Outcome, Priority: i.Priority, Attempt: i.Attempt, MaxAttempts: i.MaxAttempts,
@@ -140,7 +140,7 @@ type taskView struct {
 	State                              task.State
 	Fence, Ran                         task.Fence
 	Attempt, MaxAttempts, Deferrals    int
-	EverStarted                        bool
+	EverStarted, Spilled               bool
 	Payload, Result, Labels            string
 	Priority                           int
 	Previous                           task.Previous
@@ -157,7 +157,7 @@ type taskView struct {
 func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 	v := taskView{
 		Row:  place(m.tasks, ids, t.ID),
-		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
+		Type: t.Type, Region: t.Region, Spilled: t.Spilled, Key: t.Key, State: t.State, Fence: t.Fence,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, EverStarted: t.EverStarted,
 		Payload: m.payload(place(m.tasks, ids, t.ID), t.Payload), Result: m.result(t.Result, ids), Labels: oneWay(t.Labels), Priority: t.Priority,
 		Policy: t.Policy, CancelRequested: t.CancelRequested, HasAfter: t.HasAfter, Checkpoint: oneWay(t.Checkpoint),

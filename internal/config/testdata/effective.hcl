@@ -27,6 +27,7 @@ task "invoice.send" {
   require_progress = true
   workers          = 4
   deadline         = "1h"
+  spill_after      = null
   retry {
     limit         = 0
     backoff       = "constant"
@@ -88,11 +89,12 @@ task "invoice.send" {
 }
 
 task "video.resize" {
-  aliases   = []
-  timeout   = "20s"
-  heartbeat = null
-  workers   = 8
-  deadline  = null
+  aliases     = []
+  timeout     = "20s"
+  heartbeat   = null
+  workers     = 8
+  deadline    = null
+  spill_after = null
   retry {
     limit         = 2
     backoff       = "exponential"

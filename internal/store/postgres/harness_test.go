@@ -284,7 +284,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		for table, columns := range map[string][]string{
 			"lock_note":     {"until"},
 			"sequence_note": {"until"},
-			"task":          {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_requested_at", "ping_due"},
+			"task":          {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_requested_at", "ping_due", "first_due"},
 			"task_archive": {
 				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at",
 			},

@@ -230,6 +230,9 @@ func byLane(l *look, rows []task.Task) map[lane][]*task.Task {
 func (b *lowMarks) raise(rows []*task.Task) {
 	for _, t := range rows {
 		r, m := indexRange{t.Region, t.Priority}, position{t.RunAt, t.ID}
+		if t.Spilled { // it came from those of no region
+			r.region = ""
+		}
 		if b.marks[r].less(m) {
 			b.marks[r] = m
 		}

@@ -42,7 +42,7 @@ func (r *taskRow) next(rows pgx.Rows) task.Task {
 	}
 	t.ClaimedAt, t.LeaseEnd, t.Deadline = r.time(), r.time(), r.time()
 	t.Batch, t.Round, t.Cause = task.BatchID(r.int(0)), int(r.int(0)), task.Verdict(r.text(""))
-	t.Lock, t.Sequence, t.Tenant, t.HasAfter = r.text(""), r.text(""), r.text(""), r.bool()
+	t.Lock, t.Sequence, t.Tenant, t.HasAfter, t.Spilled = r.text(""), r.text(""), r.text(""), r.bool(), r.bool()
 	return t
 }
 

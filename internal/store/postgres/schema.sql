@@ -24,6 +24,7 @@ CREATE TABLE {schema}.task (
     deadline         timestamptz,
     cancel_requested_at timestamptz, -- never on a row that waits
     ping_due         timestamptz, -- when the next ping is due, after one that came by another way than the holder
+    first_due        timestamptz, -- of a row of a region that is retried: when it was due before; NULL: run_at
     batch_id         bigint,
     failed_task      bigint,      -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
     attempt          integer NOT NULL DEFAULT 0,
@@ -44,8 +45,9 @@ CREATE TABLE {schema}.task (
     type             text NOT NULL
                      CONSTRAINT "type must not be empty" CHECK (type <> '')
                      CONSTRAINT "type must be 255 bytes at most" CHECK (octet_length(type) <= 255),
-    region           text
+    region           text         -- whose agents claim it; NULL: all do
                      CONSTRAINT "region must be 255 bytes at most" CHECK (octet_length(region) <= 255),
+    spilled_from     text,        -- the region that it was of until it had waited too long for that (spill_after)
     key              text
                      CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
                      CONSTRAINT "key must be 1 KiB at most" CHECK (octet_length(key) <= 1024),
@@ -115,6 +117,9 @@ CREATE INDEX task_held ON {schema}.task (lock, type, coalesce(region, ''), (stat
 -- Rows with a sequence, in its order; those that are to be rolled back go first, the last one before the others.
 CREATE INDEX task_sequence ON {schema}.task (type, sequence, id) WHERE sequence IS NOT NULL;
 CREATE INDEX task_sequence_rollback ON {schema}.task (type, sequence, id) WHERE sequence IS NOT NULL AND state = 'rollback_pending';
+-- Rows of regions, by how long they have waited: agents of other regions may take what has waited too long.
+CREATE INDEX task_spill ON {schema}.task (type, region, coalesce(first_due, run_at), id)
+    WHERE region IS NOT NULL AND held IS NULL AND state IN ('pending', 'retry_pending', 'rollback_pending');
 -- Of the rows to be rolled back that are held back, which are few: for lists.
 CREATE INDEX task_rollback_held ON {schema}.task (id) WHERE state = 'rollback_pending' AND held IS NOT NULL;
 -- lease_until is in no index and no predicate: a renewal writes nothing but its row.
@@ -210,26 +215,29 @@ CREATE INDEX task_archive_batch_failed ON {schema}.task_archive (batch_id, id)
 
 -- Live and finished tasks, and followers.
 CREATE VIEW {schema}.tasks AS
-    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+    SELECT id, type, state, priority, coalesce(spilled_from, region) AS region, key, run_at, payload, labels, traceparent,
+           created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
            NULL::bigint AS follows, lock, held, sequence, after,
-           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for, tenant
+           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for, tenant,
+           spilled_from IS NOT NULL AS spilled
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
            cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
-           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant
+           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant, false
     FROM {schema}.task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL, tenant
+           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL, tenant,
+           false
     FROM {schema}.follow;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,

@@ -157,7 +157,8 @@ type settleColumns struct {
 	id, fence           []int64
 	state               []string
 	delay               []int64 // microseconds
-	afterLease, keepDue []bool
+	afterLease, dueAnew []bool
+	keepDue             []bool
 	attempt, deferrals  []int32
 	everStarted         []bool
 	outcome             []*string // nil: outcome and error stay
@@ -187,7 +188,7 @@ func (c *settleColumns) args(session task.Session) []sqltext.Arg {
 		arg("ran_errors", c.ranError), arg("cancel_unseen", c.cancelUnseen), arg("progress", c.reports.progress),
 		arg("messages", c.reports.message), arg("checkpoints", c.reports.checkpoint), arg("silent", c.silent),
 		arg("finished", c.finished), arg("new_result", c.newResult), arg("causes", c.cause), arg("session", int64(session)),
-		arg("after_lease", c.afterLease), arg("keep_due", c.keepDue), arg("delays", c.delay), arg("on_failed", c.onFailed),
+		arg("after_lease", c.afterLease), arg("keep_due", c.keepDue), arg("due_anew", c.dueAnew), arg("delays", c.delay), arg("on_failed", c.onFailed),
 	}
 }
 
@@ -198,6 +199,7 @@ func (c *settleColumns) add(r *store.Settlement) {
 	c.delay = append(c.delay, next.Delay.Microseconds())
 	c.afterLease = append(c.afterLease, next.AfterLease)
 	c.keepDue = append(c.keepDue, r.KeepsDue())
+	c.dueAnew = append(c.dueAnew, r.DueAnew())
 	c.finished = append(c.finished, next.State.Finished())
 	c.attempt = append(c.attempt, int32(next.Attempt))
 	c.deferrals = append(c.deferrals, int32(next.Deferrals))

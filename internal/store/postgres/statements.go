@@ -52,6 +52,7 @@ type statements struct {
 	Unblock, Blocked, Related, Neighbours, Predecessors                                     *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	Pauses, PauseType, ResumeType                                                           *sqltext.Query
+	Spill                                                                                   *sqltext.Query
 	Orphans, CancelOrphans, MoveOrphans                                                     *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
 	DayFailures *sqltext.Query

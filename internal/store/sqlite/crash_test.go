@@ -165,8 +165,8 @@ func TestAKillAtEachFailpointLosesNothing(t *testing.T) {
 
 			// The one whose reply was lost asks again, as the loop does.
 			var tasks []task.Task
-			columns, _, _ := strings.Cut(h.sql.Claimed.Text, "FROM task")
-			rows, err := h.app.QueryContext(t.Context(), columns+"FROM tasks WHERE session = ?", int64(session))
+			columns, _, _ := strings.Cut(h.sql.Get.Text, ",\n    finished_at")
+			rows, err := h.app.QueryContext(t.Context(), columns+" FROM tasks WHERE session = ?", int64(session))
 			require.NoError(t, err)
 			require.NoError(t, eachRow(rows, scanTasks(&tasks)))
 			require.Len(t, tasks, 20)

@@ -74,7 +74,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			*doc = showable(*doc)
 		}
 		*into = append(*into, store.TaskInfo{
-			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Key: k.Key,
+			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Spilled: k.Spilled, Key: k.Key,
 			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: r.outcome,
 			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, Deferrals: k.Deferrals, EverStarted: k.EverStarted, Fence: k.Fence,
 			Session: r.session, Agent: i.Agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,

@@ -137,7 +137,8 @@ func (x jsonOf) Scan(v any) error {
 	return nil
 }
 
-// rareOf reads the column of what few rows have: batch_id, cause, round, lock, sequence, tenant, and whether they have after.
+// rareOf reads the column of what few rows have: batch_id, cause, round, lock, sequence, tenant, whether they have after, and
+// whether they were spilled.
 type rareOf struct{ t *task.Task }
 
 // Scan reads what few rows have.
@@ -147,7 +148,7 @@ func (x rareOf) Scan(v any) error {
 		return nil
 	case string:
 		err := json.Unmarshal([]byte(v), &[]any{
-			&x.t.Batch, &x.t.Cause, &x.t.Round, &x.t.Lock, &x.t.Sequence, &x.t.Tenant, &x.t.HasAfter,
+			&x.t.Batch, &x.t.Cause, &x.t.Round, &x.t.Lock, &x.t.Sequence, &x.t.Tenant, &x.t.HasAfter, &x.t.Spilled,
 		})
 		if err != nil {
 			return fmt.Errorf("read a row of a batch, of a rollback, with a lock, a sequence, a tenant or after from the store: %w", err)

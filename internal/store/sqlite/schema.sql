@@ -47,7 +47,7 @@ CREATE TABLE task (
                          OR state = 'rollback_running'),
     priority         INTEGER NOT NULL DEFAULT 0
                      CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
-    region           TEXT
+    region           TEXT                        -- whose agents claim it; NULL: all do
                      CONSTRAINT "region must be 255 bytes at most" CHECK (length(CAST(region AS BLOB)) <= 255),
     key              TEXT
                      CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
@@ -118,7 +118,9 @@ CREATE TABLE task (
     after_if         TEXT                        -- how these have to end; NULL: succeeded
                      CONSTRAINT "after_if must be succeeded or any" CHECK (after_if = 'succeeded' OR after_if = 'any'),
     awaited          INTEGER,                    -- 1: others wait for its end, which leaves a note (ended_note)
-    failed_task      INTEGER                     -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
+    failed_task      INTEGER,                    -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
+    first_due        TEXT,                       -- of a row of a region that is retried: when it was due before; NULL: run_at
+    spilled_from     TEXT                        -- the region that it was of until it had waited too long for that (spill_after)
 ) STRICT;
 
 -- A claim reads one (type, region, priority) of these in order. With what the condition names in the last columns, neither finding
@@ -135,6 +137,9 @@ CREATE INDEX task_tenant_rollback ON task (type, ifnull(region, ''), tenant, pri
 -- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
 CREATE INDEX task_held ON task (lock, type, ifnull(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
     WHERE held = 'lock';
+-- Rows of regions, by how long they have waited: agents of other regions may take what has waited too long.
+CREATE INDEX task_spill ON task (type, region, ifnull(first_due, run_at), id, state, held)
+    WHERE region IS NOT NULL AND held IS NULL AND state IN ('pending', 'retry_pending', 'rollback_pending');
 -- Rows with a sequence, in its order; those that are to be rolled back go first, the last one before the others.
 CREATE INDEX task_sequence ON task (type, sequence, id) WHERE sequence IS NOT NULL;
 CREATE INDEX task_sequence_rollback ON task (type, sequence, id) WHERE sequence IS NOT NULL AND state = 'rollback_pending';
@@ -843,18 +848,19 @@ CREATE VIEW followers AS
     SELECT id, type, 'pending' AS state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, 0 AS attempt, 0 AS deferrals, 0 AS ever_started, 0 AS fence, NULL AS session, NULL AS claim, NULL AS policy,
            NULL AS lease_until, NULL AS claimed_at, NULL AS deadline, NULL AS outcome, NULL AS error, NULL AS result,
-           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock, sequence, tenant, NULL AS after,
+           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock, sequence, tenant, NULL AS after, 0 AS spilled,
            (SELECT live.id FROM task AS live WHERE live.type = follow.type AND live.key = follow.key) AS follows
     FROM follow;
 
 -- All tasks, live and finished, and followers.
 CREATE VIEW tasks AS
-    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+    SELECT id, type, state, priority, ifnull(spilled_from, region) AS region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence, after,
-           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for, tenant
+           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for, tenant,
+           spilled_from IS NOT NULL AS spilled
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
@@ -862,14 +868,14 @@ CREATE VIEW tasks AS
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
            batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence, after,
-           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for, tenant
+           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for, tenant, 0
     FROM task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL,
            NULL, NULL, checkpoint, NULL, NULL, 0,
-           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence, NULL, NULL, NULL, tenant
+           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence, NULL, NULL, NULL, tenant, 0
     FROM followers;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Claims and promotions write it.

@@ -204,7 +204,7 @@ func (b *settling) release(e *store.Settlement) (int64, error) {
 		arg("ever_started", e.Next.EverStarted), arg("outcome", outcome), arg("error", reason),
 		arg("new_result", e.NewResult()), arg("result", jsonText(e.Outcome.Result)), arg("cause", null(string(e.Cause()))),
 		arg("run_at", runAt),
-		arg("after_lease", e.Next.AfterLease), arg("id", int64(e.ID)), arg("fence", int64(e.Fence)),
+		arg("after_lease", e.Next.AfterLease), arg("due_anew", e.DueAnew()), arg("id", int64(e.ID)), arg("fence", int64(e.Fence)),
 		arg("session", int64(b.session)), arg("cancel_seen", !e.CancelUnseen()))
 }
 

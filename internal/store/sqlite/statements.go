@@ -33,6 +33,7 @@ type statements struct {
 	RemoveSequenceRule, NoteContinued *sqltext.Query
 	OrphanSequences, JudgeOrphans, JudgeSequence, NoteMovedLocks, NoteMovedTurns, MoveFollowers, MoveRows, AuditRows *sqltext.Query
 	Orphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                                 *sqltext.Query
+	NextRegion, AnyLate, Spill                                                                                       *sqltext.Query
 	Pauses, PauseType, ResumeType, IsPaused                                                                          *sqltext.Query
 	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence        *sqltext.Query
 	// settle.sql, tally.sql, complete.sql

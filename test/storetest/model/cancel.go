@@ -48,7 +48,7 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 	}
 	if r.EverStarted && can {
 		r.State, r.Cause = task.StateRollbackPending, task.Cancelled
-		r.Attempt, r.Deferrals, r.RunAt = 0, 0, now
+		r.Attempt, r.Deferrals, r.RunAt, r.FirstDue = 0, 0, now, time.Time{}
 		if r.LeaseEnd.After(now) {
 			r.RunAt = r.LeaseEnd
 		}

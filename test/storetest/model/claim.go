@@ -114,7 +114,7 @@ func (s *Store) wanted(w store.Want, r *Row, region string) bool {
 		return false
 	}
 	return r.State.Waiting() && r.Held == "" && r.Type == w.Type && r.State.Phase() == w.Phase &&
-		(r.Region == "" || r.Region == region)
+		(r.claimRegion() == "" || r.claimRegion() == region)
 }
 
 // take makes the row the claim's.

@@ -55,6 +55,7 @@ func (r *Row) typeAndKey() [2]string { return [2]string{r.Type, r.Key} }
 // replace gives the row the values of another, which is due at most so long after the row was first inserted; 0: whenever it says.
 func (r *Row) replace(by *Row, most time.Duration) {
 	r.Lock, r.Sequence, r.Tenant = by.Lock, by.Sequence, by.Tenant
+	r.Spilled, r.FirstDue = false, time.Time{}
 	r.Payload, r.RollbackPayload, r.Priority, r.Region = by.Payload, by.RollbackPayload, by.Priority, by.Region
 	r.MaxAttempts, r.Labels, r.Traceparent, r.CreatedBy, r.RunAt = by.MaxAttempts, by.Labels, by.Traceparent, by.CreatedBy, by.RunAt
 	if latest := r.CreatedAt.Add(most); most != 0 && latest.Before(r.RunAt) {
@@ -66,6 +67,7 @@ func (r *Row) replace(by *Row, most time.Duration) {
 func (s *Store) moveToArchive(r *Row) {
 	delete(s.live, r.ID)
 	s.archive[r.ID] = r
+	r.Spilled, r.FirstDue = false, time.Time{}
 	s.leftSequence(r)
 	f := s.follow[r.typeAndKey()]
 	if f == nil {

@@ -95,7 +95,7 @@ func (s *Store) promote(lock string) (n int, stuck bool) {
 	waiting := s.rows(func(r *Row) bool { return r.Held == task.HoldLock && r.Lock == lock })
 	inOrder(waiting)
 	for _, r := range waiting {
-		c := class{r.Type, r.Region, r.State.Phase()}
+		c := class{r.Type, r.claimRegion(), r.State.Phase()}
 		if firsts[c] == nil && s.kept[r.ID] == 0 {
 			firsts[c] = r
 		} else if _, there := firsts[c]; !there {

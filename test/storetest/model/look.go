@@ -80,7 +80,7 @@ func matches(f store.TaskFilter, r *Row) bool {
 // info is the row as people see it.
 func (s *Store) info(r *Row) store.TaskInfo {
 	i := store.TaskInfo{
-		ID: r.ID, Type: r.Type, State: r.State, Priority: r.Priority, Region: r.Region, Key: r.Key,
+		ID: r.ID, Type: r.Type, State: r.State, Priority: r.Priority, Region: r.Region, Spilled: r.Spilled, Key: r.Key,
 		Labels: r.Labels, Payload: r.Payload, Result: r.Result, Error: r.Error, Outcome: r.Outcome,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, EverStarted: r.EverStarted,
 		Fence: r.Fence, Session: r.Session, CreatedBy: r.CreatedBy, Traceparent: r.Traceparent,

@@ -73,6 +73,8 @@ type Row struct {
 	State           task.State
 	Priority        int
 	Region          string
+	Spilled         bool      // its region is no longer asked for
+	FirstDue        time.Time // of a row that is retried: when it was due before; zero: RunAt
 	Key             string
 	RunAt           time.Time
 	Payload         json.RawMessage
@@ -237,7 +239,7 @@ func (r *Row) task() task.Task {
 	t := task.Task{
 		ID: r.ID, Type: r.Type, State: r.State, Fence: r.Fence,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, EverStarted: r.EverStarted,
-		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
+		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Spilled: r.Spilled, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
 		Deadline: r.Deadline, Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Tenant: r.Tenant, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,

@@ -161,6 +161,7 @@ func (r *Row) cause(v task.Verdict) task.Verdict {
 
 // release is the rest of it for a row that waits again.
 func (r *Row) release(e store.Settlement, now time.Time) {
+	r.waitsAgain(e)
 	if !e.Silent || e.Next.Delay > 0 { // a row that was never started keeps its place
 		due := now.Add(e.Next.Delay)
 		if e.Next.AfterLease && due.Before(r.LeaseEnd) {

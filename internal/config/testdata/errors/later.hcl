@@ -1,5 +1,4 @@
 task "video.resize" {
-  spill_after = "5m"
   on_failed   = "dead"
   redact      = ["card"]
   webhook {

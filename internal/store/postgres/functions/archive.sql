@@ -10,7 +10,8 @@ BEGIN
     PERFORM {schema}.ensure_partition(ended);
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     WITH leaving AS (
-        SELECT t.*, t.state AS end_state, t.fence AS end_fence, t.attempt AS end_attempt, t.deferrals AS end_deferrals,
+        SELECT t.*, coalesce(t.spilled_from, t.region) AS end_region,
+            t.state AS end_state, t.fence AS end_fence, t.attempt AS end_attempt, t.deferrals AS end_deferrals,
             t.ever_started AS end_ever_started, t.outcome AS end_outcome, t.error AS end_error, t.result AS end_result,
             NULL AS end_output, began AS end_started_at, ended AS end_finished_at, t.lease_until AS end_lease_until,
             t.cancel_requested_at AS end_cancel_requested_at, t.cancel_requested_by AS end_cancel_requested_by,

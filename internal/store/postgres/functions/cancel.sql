@@ -19,7 +19,7 @@ BEGIN
         FROM unnest(ids, rolls_back) AS g (id, rolls_back)
         CROSS JOIN LATERAL (SELECT * FROM {schema}.task AS r WHERE r.id = g.id FOR NO KEY UPDATE) AS t
     ), leaving AS (
-        SELECT h.*, 'cancelled' AS end_state, h.fence + 1 AS end_fence, h.attempt AS end_attempt,
+        SELECT h.*, coalesce(h.spilled_from, h.region) AS end_region, 'cancelled' AS end_state, h.fence + 1 AS end_fence, h.attempt AS end_attempt,
             h.deferrals AS end_deferrals, h.ever_started AS end_ever_started, 'cancelled' AS end_outcome,
             h.why AS end_error, h.result AS end_result, NULL AS end_output, NULL::timestamptz AS end_started_at,
             ended AS end_finished_at, h.lease_until AS end_lease_until, ended AS end_cancel_requested_at,
@@ -33,6 +33,7 @@ BEGIN
     ), rolled_back AS (
         UPDATE {schema}.task AS t SET
             state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(ended, t.lease_until),
+            first_due = NULL,
             fence = t.fence + 1, outcome = 'cancelled', cause = 'cancelled', held = NULL,
             error = 'cancelled while it waited' || coalesce(', by ' || who, '')
         WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE h.rolls_back))

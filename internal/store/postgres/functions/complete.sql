@@ -44,7 +44,7 @@ BEGIN
     IF was <> 'running' AND t.failed_task IS NULL AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled') THEN
         as_type := (SELECT p.body ->> 'on_failed' FROM {schema}.policy AS p WHERE p.hash = t.policy);
         IF as_type IS NOT NULL THEN
-            PERFORM {schema}.insert_on_failed(as_type, of, t.type, t.state, NULL, NULL, t.cause, t.payload, t.labels, t.region, t.tenant,
+            PERFORM {schema}.insert_on_failed(as_type, of, t.type, t.state, NULL, NULL, t.cause, t.payload, t.labels, coalesce(t.spilled_from, t.region), t.tenant,
                 t.traceparent, NULL);
             t.failed_task := of;
         END IF;

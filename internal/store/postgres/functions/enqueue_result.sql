@@ -147,8 +147,8 @@ BEGIN
         UPDATE {schema}.task AS t SET
             payload = coalesce(replace_live.payload, '{}'), rollback_payload = replace_live.rollback_payload,
             run_at = least(due, t.created_at + debounce_max),
-            priority = coalesce(replace_live.priority, 0), region = replace_live.region, max_attempts = replace_live.max_attempts,
-            labels = replace_live.labels, traceparent = replace_live.traceparent, created_by = replace_live.created_by, deadline = NULL,
+            priority = coalesce(replace_live.priority, 0), region = replace_live.region, spilled_from = NULL, first_due = NULL,
+            max_attempts = replace_live.max_attempts, labels = replace_live.labels, traceparent = replace_live.traceparent, created_by = replace_live.created_by, deadline = NULL,
             lock = replace_live.lock, sequence = replace_live.sequence, tenant = replace_live.tenant, held = CASE WHEN w.held = 'after' THEN w.held END
         FROM was AS w WHERE t.id = w.id
         RETURNING t.id

@@ -70,7 +70,8 @@ BEGIN
         RETURN false;
     END IF;
     WITH leaving AS (
-        SELECT f.*, 'cancelled' AS end_state, f.fence + 1 AS end_fence, f.attempt AS end_attempt, f.deferrals AS end_deferrals,
+        SELECT f.*, coalesce(f.spilled_from, f.region) AS end_region,
+            'cancelled' AS end_state, f.fence + 1 AS end_fence, f.attempt AS end_attempt, f.deferrals AS end_deferrals,
             f.ever_started AS end_ever_started, 'cancelled' AS end_outcome,
             'cancelled before it started' || coalesce(', by ' || who, '') AS end_error, f.result AS end_result, NULL AS end_output,
             NULL::timestamptz AS end_started_at, ended AS end_finished_at, f.lease_until AS end_lease_until,

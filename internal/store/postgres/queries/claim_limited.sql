@@ -53,7 +53,7 @@ WITH limits AS MATERIALIZED (
 ), {claim_pick_both or_many=OR(sum(d.bytes)>32768)}, taken (
     id, type, state, fence, attempt, max_attempts, deferrals, ever_started, key, region, priority, traceparent, created_by, outcome, error,
     policy, created_at, run_at, claimed_at, lease_until, deadline, batch_id, round, cause,
-    lock, sequence, tenant, has_after, payload, rollback_payload, result, checkpoint, labels, bare, cut
+    lock, sequence, tenant, has_after, spilled, payload, rollback_payload, result, checkpoint, labels, bare, cut
 ) AS (
     WITH {claim_take and_limited=,limited=w.name}
     RETURNING {task_columns}, {claim_documents}
@@ -64,5 +64,5 @@ WITH limits AS MATERIALIZED (
 )
 SELECT t.id, t.type, t.state, t.fence, t.attempt, t.max_attempts, t.deferrals, t.ever_started, t.key, t.region, t.priority,
     t.traceparent, t.created_by, t.outcome, t.error, t.policy, t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline,
-    t.batch_id, t.round, t.cause, t.lock, t.sequence, t.tenant, t.has_after, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done
+    t.batch_id, t.round, t.cause, t.lock, t.sequence, t.tenant, t.has_after, t.spilled, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done
 FROM taken AS t JOIN limits AS l ON l.kind = t.type LEFT JOIN spent AS s ON s.name = l.name

@@ -1,15 +1,15 @@
 -- Returns tasks of a batch as list.sql does. An index has rows that wait by their ids. Those that run, which are few, and
 -- those that are finished are sorted ("+ 0"): to look for them by id could take the planner through the whole table.
 SELECT {info_columns} FROM (
-    (SELECT {listed_columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached,
+    (SELECT {listed_columns region=coalesce(spilled_from,region) spilled=(coalesce(spilled_from,'')<>'')}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached,
          NULL::bigint AS follows, held
      FROM {schema}.task WHERE {where} AND state IN ('pending', 'retry_pending', 'rollback_pending')
      ORDER BY id DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns}, NULL, coalesce(detached, false), NULL, held
+    (SELECT {listed_columns region=coalesce(spilled_from,region) spilled=(coalesce(spilled_from,'')<>'')}, NULL, coalesce(detached, false), NULL, held
      FROM {schema}.task WHERE {where} AND state IN ('running', 'rollback_running') ORDER BY id + 0 DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns}, finished_at, false, NULL, NULL
+    (SELECT {listed_columns region=region spilled=false}, finished_at, false, NULL, NULL
      FROM {schema}.task_archive WHERE {where} ORDER BY id + 0 DESC LIMIT @limit)
     ORDER BY id DESC LIMIT @limit
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session

@@ -9,7 +9,7 @@
 -- What is written follows from the settlement alone, and store.Settlement decides it. Only two things are for the row to
 -- say: until when its lease lasts, and whether its cancellation was requested.
 WITH hit AS MATERIALIZED (
-    SELECT t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
+    SELECT t.id, t.type, t.state, t.priority, coalesce(t.spilled_from, t.region) AS region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
         t.max_attempts, t.created_at, t.fence, t.session, t.policy, t.lease_until, t.claimed_at, t.deadline, t.result,
         t.cancel_requested_at, t.cancel_requested_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round,
         t.cause, t.rollback_payload, t.lock, t.sequence, t.after, t.after_if, t.awaited, t.tenant, t.failed_task,
@@ -29,7 +29,7 @@ WITH hit AS MATERIALIZED (
         on_failed
     )
     CROSS JOIN LATERAL (
-        SELECT held.id, held.type, held.state, held.priority, held.region, held.key, held.run_at, held.payload, held.labels,
+        SELECT held.id, held.type, held.state, held.priority, held.region, held.spilled_from, held.key, held.run_at, held.payload, held.labels,
             held.traceparent, held.created_by, held.max_attempts, held.created_at, held.fence, held.session, held.policy,
             held.lease_until, held.claimed_at, held.deadline, held.result, held.cancel_requested_at,
             held.cancel_requested_by, held.message,
@@ -42,7 +42,7 @@ WITH hit AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS t
 ), leaving AS (
-    SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
+    SELECT id, type, priority, region AS end_region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
         created_at, session, policy, claimed_at, deadline, batch_id, round, cause, lock, sequence, after, after_if, tenant,
         CASE WHEN on_failed IS NULL THEN failed_task ELSE id END AS failed_task,
         next AS end_state, fence + 1 AS end_fence, next_attempt AS end_attempt, next_deferrals AS end_deferrals,
@@ -72,6 +72,9 @@ WITH hit AS MATERIALIZED (
             WHEN (@after_lease::boolean[])[width_bucket(t.id, @ids::bigint[])] THEN greatest(t.lease_until,
                 now() + (@delays::bigint[])[width_bucket(t.id, @ids::bigint[])] * interval '1 microsecond')
             ELSE now() + (@delays::bigint[])[width_bucket(t.id, @ids::bigint[])] * interval '1 microsecond' END,
+        first_due = CASE -- a row of no region, or of none any more, needs none
+            WHEN t.region IS NULL OR (@due_anew::boolean[])[width_bucket(t.id, @ids::bigint[])] THEN NULL
+            ELSE coalesce(t.first_due, t.run_at) END,
         attempt = (@attempts::integer[])[width_bucket(t.id, @ids::bigint[])],
         deferrals = (@deferrals::integer[])[width_bucket(t.id, @ids::bigint[])],
         ever_started = (@ever_started::boolean[])[width_bucket(t.id, @ids::bigint[])],

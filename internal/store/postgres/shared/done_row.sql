@@ -1,5 +1,5 @@
 -- How a row ends that is done at its first try, for archive_row.
-SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
+SELECT id, type, priority, region AS end_region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
     created_at, session, policy, claimed_at, deadline, batch_id, round, cause, lock, sequence, after, after_if, tenant, failed_task,
     'succeeded' AS end_state, fence + 1 AS end_fence, attempt AS end_attempt, 0 AS end_deferrals,
     true AS end_ever_started, 'succeeded' AS end_outcome, NULL AS end_error,

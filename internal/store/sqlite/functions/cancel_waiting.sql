@@ -11,7 +11,7 @@ BEGIN
     SELECT lock FROM task
     WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND NEW.rollback AND lock IS NOT NULL AND held IS NULL;
     UPDATE task SET state = 'rollback_pending', held = NULL, fence = fence + 1, attempt = 0, deferrals = 0, cause = 'cancelled',
-        run_at = max(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ifnull(lease_until, '')), outcome = 'cancelled',
+        run_at = max(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ifnull(lease_until, '')), first_due = NULL, outcome = 'cancelled',
         error = 'cancelled while it waited' || ifnull(', by ' || NEW.by, '')
     WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND NEW.rollback;
     UPDATE wakeup SET due = due + 1 WHERE changes() > 0; -- rows that the statement before has changed

@@ -21,7 +21,7 @@ BEGIN
     -- It may have been the head of a sequence.
     INSERT INTO sequence_note (type, name)
     SELECT type, sequence FROM task WHERE id = (SELECT task_id FROM enqueued WHERE answer = 'replaced') AND sequence IS NOT NULL;
-    UPDATE task SET payload = NEW.payload, rollback_payload = NEW.rollback_payload, priority = NEW.priority, region = NEW.region,
+    UPDATE task SET payload = NEW.payload, rollback_payload = NEW.rollback_payload, priority = NEW.priority, region = NEW.region, spilled_from = NULL, first_due = NULL,
         max_attempts = NEW.max_attempts, labels = NEW.labels, traceparent = NEW.traceparent, created_by = NEW.created_by,
         deadline = NULL, lock = NEW.lock, sequence = NEW.sequence, tenant = NEW.tenant, held = iif(held = 'after', held, NULL),
         run_at = iif(NEW.debounce_max_s IS NULL, NEW.run_at, min(NEW.run_at, {seconds_later of=created_at by=NEW.debounce_max_s}))

@@ -102,8 +102,8 @@ UPDATE chunk_plan SET version = version + 1 WHERE name = @name RETURNING table_n
 INSERT INTO task (
     type, run_at, payload, fence, ever_started, policy, lease_until, deadline, priority, region, batch_id, round, rollback_payload,
     labels, traceparent, created_by, max_attempts, created_at)
-SELECT type, max(@now, ifnull(lease_until, '')), @payload, 1, @ever_started, policy, lease_until, deadline, priority, region, batch_id,
-    round, rollback_payload, labels, traceparent, created_by, max_attempts, @now
+SELECT type, max(@now, ifnull(lease_until, '')), @payload, 1, @ever_started, policy, lease_until, deadline, priority, ifnull(spilled_from, region),
+    batch_id, round, rollback_payload, labels, traceparent, created_by, max_attempts, @now
 FROM task WHERE id = @id
 RETURNING id;
 

@@ -42,6 +42,7 @@ UPDATE task SET state = @state, fence = fence + 1, attempt = @attempt, deferrals
         WHEN @after_lease THEN max(@run_at, ifnull(lease_until, @run_at))
         ELSE @run_at
     END,
+    first_due = iif(region IS NULL OR @due_anew, NULL, ifnull(first_due, run_at)), -- a row of no region, or of none any more, needs none
     lease_until = iif(@after_lease, lease_until, NULL),
     claim = NULL, claimed_at = NULL, detached = NULL, ping_due = NULL, cancel_requested_at = NULL,
     cancel_requested_by = NULL

@@ -8,7 +8,7 @@ INSERT INTO task_archive (
     session, claim, policy, claimed_at, deadline, checkpoint, progress, message, batch_id, rollback_payload, cause, round, lock, sequence, after, after_if, tenant,
     failed_task, state, fence, attempt, deferrals, ever_started, outcome, error, result, output, started_at, finished_at, lease_until,
     cancel_requested_at, cancel_requested_by)
-SELECT task.id, task.type, task.priority, task.region, task.key, task.run_at, iif({drops}, '', task.payload), task.labels,
+SELECT task.id, task.type, task.priority, ifnull(task.spilled_from, task.region), task.key, task.run_at, iif({drops}, '', task.payload), task.labels,
     task.traceparent, task.created_by, task.max_attempts, task.created_at, task.session, task.claim, task.policy, task.claimed_at,
     task.deadline, iif({drops}, NULL, task.checkpoint), task.progress, task.message, task.batch_id,
     iif({drops}, NULL, task.rollback_payload), task.cause, task.round, task.lock, task.sequence, task.after, task.after_if, task.tenant,

@@ -16,6 +16,6 @@ SELECT {new}on_failed, max({new}finished_at, iif({new}after_lease, ifnull(task.l
             THEN json(task.payload) END),
     CASE WHEN json_valid(task.labels) THEN CASE WHEN length(CAST(task.labels AS BLOB)) <= 4096 AND json_type(task.labels) = 'object'
         AND NOT EXISTS (SELECT 1 FROM json_each(task.labels) AS label WHERE label.type <> 'text') THEN task.labels END END,
-    iif(length(CAST(task.region AS BLOB)) <= 255, task.region, NULL),
+    iif(length(CAST(ifnull(task.spilled_from, task.region) AS BLOB)) <= 255, ifnull(task.spilled_from, task.region), NULL),
     iif(task.tenant <> '' AND length(CAST(task.tenant AS BLOB)) <= 1024, task.tenant, NULL),
     iif(length(CAST(task.traceparent AS BLOB)) <= 512, task.traceparent, NULL), 'leasehold', task.id, 1
