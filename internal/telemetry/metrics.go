@@ -71,7 +71,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Sweeps:           counter("leasehold_sweeps_total", "Number of rows reaped because their lease had expired or their session had ended."),
 		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the breaker is open because the target is out of reach, else 0.", "type", "phase"),
 		TypePaused:       gauges("leasehold_type_paused", "1 while an operator has paused the type, else 0.", "type"),
-		Spilled:          counter("leasehold_spilled_total", "Number of rows of other regions that this agent has opened to all regions because they had waited too long."),
+		Spilled:          counter("leasehold_spilled_total", "Number of rows of other regions that had waited too long, which this agent opened to all."),
 		CatchUpRows:      gauge("leasehold_catch_up_rows", "Number of due rows of the agent's types while it catches up after an outage, else 0."),
 		StoreErrors:      counters("leasehold_store_errors_total", "Number of store calls that failed.", "op"),
 		StoreDuration:    histograms("leasehold_store_duration_seconds", "Duration of store calls, in seconds.", quick, "op"),
