@@ -5,6 +5,8 @@ DROP TRIGGER batch_stops ON {schema}.batch;
 DROP TRIGGER schedule_declared ON {schema}.schedule;
 DROP TRIGGER schedule_changed ON {schema}.schedule;
 DROP TRIGGER schedule_deleted ON {schema}.schedule;
+ALTER TABLE {schema}.task DROP CONSTRAINT "columns must be within their bounds";
+ALTER TABLE {schema}.follow DROP CONSTRAINT "columns must be within their bounds";
 DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step,
     {schema}.archive, {schema}.await, {schema}.begin_waiting, {schema}.count_ends, {schema}.decide_dependents, {schema}.look_at_predecessors, {schema}.unblock, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
     {schema}.cancel_batch, {schema}.cancel_follower, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.check_on_live, {schema}.claim_rows,
@@ -25,7 +27,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
     {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
     {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_first, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
-    {schema}.sum_deltas, {schema}.take_complete, {schema}.take_locks, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
+    {schema}.sum_deltas, {schema}.take_complete, {schema}.take_locks, {schema}.take_pings, {schema}.task_fits, {schema}.task_inserted, {schema}.unfit,
     {schema}.wanted_limits, {schema}.weight, {schema}.with_rollback;
 DROP VIEW {schema}.orphans, {schema}.sequences, {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;
 DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,

@@ -12,6 +12,7 @@ func Grants(schemaName, role string, operator bool) string {
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT INSERT (type, payload, run_at, priority, region, key, max_attempts, labels, traceparent, created_by,
     batch_id, rollback_payload, lock, sequence, after, after_if, tenant), SELECT (id) ON {schema}.task TO {role};
+GRANT EXECUTE ON FUNCTION {schema}.task_fits TO {role};
 GRANT INSERT (name, on_failure, finish_type, finish_payload, labels, created_by, sealed), SELECT (id)
     ON {schema}.batch TO {role};
 GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.chunk_plans, {schema}.chunk_passes,

@@ -362,6 +362,18 @@ func TestRefusalsReadWell(t *testing.T) {
 		`(type, run_at) VALUES ('a', 'infinity')`:                                               "run_at must be within the years 1 to 9999",
 		`(type, run_at) VALUES ('a', '-infinity')`:                                              "run_at must be within the years 1 to 9999",
 		`(type) VALUES (repeat('x', 256))`:                                                      "type must be 255 bytes at most",
+		`(type, key) VALUES ('a', repeat('x', 1025))`:                                           "key must be 1 KiB at most",
+		`(type, region) VALUES ('a', repeat('ü', 128))`:                                         "region must be 255 bytes at most",
+		`(type, lock) VALUES ('a', '')`:                                                         "lock must not be empty: leave it out instead",
+		`(type, lock) VALUES ('a', repeat('x', 1025))`:                                          "lock must be 1 KiB at most",
+		`(type, sequence) VALUES ('a', '')`:                                                     "sequence must not be empty: leave it out instead",
+		`(type, sequence) VALUES ('a', repeat('x', 1025))`:                                      "sequence must be 1 KiB at most",
+		`(type, tenant) VALUES ('a', '')`:                                                       "tenant must not be empty: leave it out instead",
+		`(type, tenant) VALUES ('a', repeat('x', 1025))`:                                        "tenant must be 1 KiB at most",
+		`(type, after_if) VALUES ('a', 'failed')`:                                               "after_if must be succeeded or any",
+		`(type, traceparent) VALUES ('a', repeat('x', 513))`:                                    "traceparent must be 512 bytes at most",
+		`(type, created_by) VALUES ('a', repeat('x', 513))`:                                     "created_by must be 512 bytes at most",
+		`(type, max_attempts) VALUES ('a', 1001)`:                                               "max_attempts must be between 1 and 1000",
 	} {
 		_, err := app.Exec(t.Context(), h.q(`INSERT INTO SCHEMA.task `+columns))
 		require.ErrorContains(t, err, `violates check constraint "`+text+`"`, columns)

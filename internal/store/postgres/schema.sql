@@ -4,7 +4,7 @@
 
 -- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
 -- created_by, batch_id, rollback_payload, lock, sequence, after, after_if and tenant; the other columns belong to the agents. The name of a
--- constraint is the message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
+-- constraint is the message that an application gets; task_fits has those of more columns. Columns of a fixed width come first: a row is written three times in its life, and
 -- this order wastes nothing on alignment. A column that is NULL takes no room.
 CREATE TABLE {schema}.task (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -29,8 +29,7 @@ CREATE TABLE {schema}.task (
     failed_task      bigint,      -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
     attempt          integer NOT NULL DEFAULT 0,
     deferrals        integer NOT NULL DEFAULT 0,
-    max_attempts     integer
-                     CONSTRAINT "max_attempts must be between 1 and 1000" CHECK (max_attempts BETWEEN 1 AND 1000),
+    max_attempts     integer,
     round            integer,     -- how often an operator has retried it; NULL: never
     priority         smallint NOT NULL DEFAULT 0
                      CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
@@ -42,42 +41,24 @@ CREATE TABLE {schema}.task (
     state            text NOT NULL DEFAULT 'pending'
                      CONSTRAINT "state must be that of a live task" CHECK (state IN
                          ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
-    type             text NOT NULL
-                     CONSTRAINT "type must not be empty" CHECK (type <> '')
-                     CONSTRAINT "type must be 255 bytes at most" CHECK (octet_length(type) <= 255),
-    region           text         -- whose agents claim it; NULL: all do
-                     CONSTRAINT "region must be 255 bytes at most" CHECK (octet_length(region) <= 255),
+    type             text NOT NULL,
+    region           text,        -- whose agents claim it; NULL: all do
     spilled_from     text,        -- the region that it was of until it had waited too long for that (spill_after)
-    key              text
-                     CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
-                     CONSTRAINT "key must be 1 KiB at most" CHECK (octet_length(key) <= 1024),
-    lock             text COLLATE "C" -- rows with the same one never run at once
-                     CONSTRAINT "lock must not be empty: leave it out instead" CHECK (lock <> '')
-                     CONSTRAINT "lock must be 1 KiB at most" CHECK (octet_length(lock) <= 1024),
-    sequence         text COLLATE "C" -- rows of the type with the same one run one after another
-                     CONSTRAINT "sequence must not be empty: leave it out instead" CHECK (sequence <> '')
-                     CONSTRAINT "sequence must be 1 KiB at most" CHECK (octet_length(sequence) <= 1024),
+    key              text,
+    lock             text COLLATE "C", -- rows with the same one never run at once
+    sequence         text COLLATE "C", -- rows of the type with the same one run one after another
     after            bigint[],    -- tasks that have to end before it starts (begin_waiting checks them)
-    after_if         text         -- how these have to end; NULL: succeeded
-                     CONSTRAINT "after_if must be succeeded or any" CHECK (after_if IN ('succeeded', 'any')),
-    tenant           text COLLATE "C" -- rows of a type take turns by it
-                     CONSTRAINT "tenant must not be empty: leave it out instead" CHECK (tenant <> '')
-                     CONSTRAINT "tenant must be 1 KiB at most" CHECK (octet_length(tenant) <= 1024),
+    after_if         text,        -- how these have to end: 'succeeded' or 'any'; NULL: succeeded
+    tenant           text COLLATE "C", -- rows of a type take turns by it
     payload          jsonb NOT NULL DEFAULT '{}' -- pg_column_size reads only the header; set_max_payload changes the bound
                      CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload"
                          CHECK (fence > 0 OR pg_column_size(payload) <= 1048576),
     rollback_payload jsonb
                      CONSTRAINT "rollback_payload must be 1 MiB at most: see --max-payload"
                          CHECK (fence > 0 OR pg_column_size(rollback_payload) <= 1048576),
-    labels           jsonb
-                     -- strict: the lax mode looks into lists, and would accept one of strings as a string
-                     CONSTRAINT "labels must be a JSON object of strings" CHECK (fence > 0 OR jsonb_typeof(labels) = 'object'
-                         AND NOT jsonb_path_exists(labels, 'strict $.* ? (@.type() != "string")', '{}', true))
-                     CONSTRAINT "labels must be 4 KiB at most" CHECK (fence > 0 OR octet_length(labels::text) <= 4096),
-    traceparent      text
-                     CONSTRAINT "traceparent must be 512 bytes at most" CHECK (octet_length(traceparent) <= 512),
-    created_by       text
-                     CONSTRAINT "created_by must be 512 bytes at most" CHECK (octet_length(created_by) <= 512),
+    labels           jsonb,
+    traceparent      text,
+    created_by       text,
     cancel_requested_by text,
     cause            text,        -- how the forward life ended of a row that is to be rolled back
     outcome          text,

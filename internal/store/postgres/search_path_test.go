@@ -40,7 +40,7 @@ func TestAnApplicationCannotBecomeTheOwner(t *testing.T) {
 // fullyQualified are the functions that go without a search_path of their own, because to set one costs more than all else
 // that they do, and the variables that may make them so. Each name in them stands with its schema: what is not on this list
 // must pin its path, and what is on it is tried against impostors by TestImpostorsAreNeverCalled.
-var fullyQualified = map[string]bool{"task_inserted": true, "reserve_start": true, "compact_length": true, "policy_interval": true}
+var fullyQualified = map[string]bool{"task_inserted": true, "reserve_start": true, "compact_length": true, "policy_interval": true, "task_fits": true}
 
 // TestFunctionsOfApplicationsCompileNothing wants each function that turns sequential scans off to turn the compiler of plans off, too.
 // A small table without a fitting index is then read at a cost of 10^10, for which the server compiles the plan: for 300 ms in each
@@ -219,6 +219,8 @@ func TestImpostorsAreNeverCalled(t *testing.T) {
 	for _, text := range []string{
 		`INSERT INTO SCHEMA.task (type) VALUES ('a')`,
 		`INSERT INTO SCHEMA.task (type, labels, run_at) VALUES ('b', '{"a": "b"}', 'now')`,
+		`INSERT INTO SCHEMA.task (type, lock, sequence, tenant, after_if, region, max_attempts, key, traceparent, created_by)
+			VALUES ('b', 'l', 's', 't', 'any', 'r', 3, 'key', 'x', 'y')`,
 		`INSERT INTO SCHEMA.task (type) VALUES ('a'::EVIL.wicked)`,
 		`BEGIN`,
 		`INSERT INTO SCHEMA.batch (labels) VALUES ('{"a": "b"}')`,
