@@ -81,11 +81,19 @@ func (w *world) collect(t testing.TB) *history.History {
 
 func (w *world) collectMoves(t testing.TB, h *history.History) {
 	t.Helper()
-	query(t, w, `SELECT serial, id, coalesce(batch, 0), state, fence, attempt, round, ever_started, coalesce(outcome, ''), coalesce(cause, ''), archived
+	query(t, w, `SELECT serial, id, coalesce(batch, 0), state, fence, attempt, round, ever_started, coalesce(outcome, ''), coalesce(cause, ''), archived,
+			coalesce(type, '')
 		FROM journal ORDER BY serial`, func(rows pgx.Rows) error {
 		var m history.Move
-		err := rows.Scan(&m.Serial, &m.ID, &m.Batch, &m.State, &m.Fence, &m.Attempt, &m.Round, &m.EverStarted, &m.Outcome, &m.Cause, &m.Archived)
+		err := rows.Scan(&m.Serial, &m.ID, &m.Batch, &m.State, &m.Fence, &m.Attempt, &m.Round, &m.EverStarted, &m.Outcome, &m.Cause, &m.Archived,
+			&m.Type)
 		h.Moves = append(h.Moves, m)
+		return err
+	})
+	query(t, w, `SELECT serial, type, coalesce(name, ''), coalesce(most, 0) FROM journal_limit ORDER BY serial`, func(rows pgx.Rows) error {
+		var m history.LimitMove
+		err := rows.Scan(&m.Serial, &m.Type, &m.Name, &m.Most)
+		h.LimitMoves = append(h.LimitMoves, m)
 		return err
 	})
 }

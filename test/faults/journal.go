@@ -3,23 +3,23 @@
 package faults
 
 // journalSQL has each step of rows and batches written down in the transaction that makes it. Serials rise along with
-// what has to wait for one another: of one row, and of a batch and its rows. What schedules insert is noted in fired, and
+// what has to wait for one another: of one row, of a batch and its rows, and of a limit and the claims that it bounds. What schedules insert is noted in fired, and
 // deleted, both in the transaction that inserts it: no agent runs it. lease_step has who takes named leases, written while the
 // row is locked, and the effects of the holders, written under hold_lease.
 const journalSQL = `
 CREATE SEQUENCE step;
 CREATE TABLE journal (
     serial bigint PRIMARY KEY DEFAULT nextval('public.step'), id bigint, batch bigint, state text, fence bigint, attempt int,
-    round int, ever_started boolean, outcome text, cause text, archived boolean);
+    round int, ever_started boolean, outcome text, cause text, archived boolean, type text);
 CREATE TABLE journal_batch (
     serial bigint PRIMARY KEY DEFAULT nextval('public.step'), id bigint, round int, sealed boolean, stopping boolean, ended boolean,
     requested text, by_failure boolean);
 
 CREATE FUNCTION journal() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO public.journal (id, batch, state, fence, attempt, round, ever_started, outcome, cause, archived)
+    INSERT INTO public.journal (id, batch, state, fence, attempt, round, ever_started, outcome, cause, archived, type)
     VALUES (NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, coalesce(NEW.round, 0), NEW.ever_started, NEW.outcome, NEW.cause,
-        TG_ARGV[0]::boolean);
+        TG_ARGV[0]::boolean, NEW.type);
     RETURN NULL;
 END $$;
 CREATE FUNCTION journal_batch() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -38,6 +38,18 @@ CREATE TRIGGER journal_new AFTER INSERT ON leasehold.batch FOR EACH ROW EXECUTE 
 CREATE TRIGGER journal_moved AFTER UPDATE ON leasehold.batch FOR EACH ROW
     WHEN ((OLD.round, OLD.sealed, OLD.stopping, OLD.ended_at, OLD.requested) IS DISTINCT FROM
           (NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at, NEW.requested)) EXECUTE FUNCTION journal_batch();
+
+CREATE TABLE journal_limit (serial bigint PRIMARY KEY DEFAULT nextval('public.step'), type text, name text, most int);
+CREATE FUNCTION journal_limit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO public.journal_limit (type) VALUES (OLD.type);
+    ELSIF TG_OP = 'INSERT' OR (OLD.name, OLD.most) IS DISTINCT FROM (NEW.name, NEW.most) THEN
+        INSERT INTO public.journal_limit (type, name, most) VALUES (NEW.type, NEW.name, NEW.most);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER journal_limit AFTER INSERT OR UPDATE OF name, most OR DELETE ON leasehold.type_limit FOR EACH ROW EXECUTE FUNCTION journal_limit();
 
 CREATE TABLE fired (schedule text, slot timestamptz);
 CREATE FUNCTION fired() RETURNS trigger LANGUAGE plpgsql AS $$

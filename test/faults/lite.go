@@ -233,7 +233,7 @@ CREATE TABLE step (serial INTEGER NOT NULL);
 INSERT INTO step VALUES (0);
 CREATE TABLE journal (
     serial INTEGER PRIMARY KEY, id INTEGER, batch INTEGER, state TEXT, fence INTEGER, attempt INTEGER, round INTEGER,
-    ever_started INTEGER, outcome TEXT, cause TEXT, archived INTEGER) STRICT;
+    ever_started INTEGER, outcome TEXT, cause TEXT, archived INTEGER, type TEXT) STRICT;
 CREATE TABLE journal_batch (
     serial INTEGER PRIMARY KEY, id INTEGER, round INTEGER, sealed INTEGER, stopping INTEGER, ended INTEGER,
     requested TEXT, by_failure INTEGER) STRICT;
@@ -242,17 +242,30 @@ CREATE TRIGGER journal_new AFTER INSERT ON task
     WHEN NEW.type NOT IN ('` + kindTick + `', '` + kindGrave + `') AND NOT (NEW.type = '` + kindFollow + `' AND NEW.key IS NULL) BEGIN -- what enqueue checks
     UPDATE step SET serial = serial + 1;
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
-        NEW.cause, 0 FROM step;
+        NEW.cause, 0, NEW.type FROM step;
 END;
 CREATE TRIGGER journal_moved AFTER UPDATE ON task WHEN OLD.state <> NEW.state OR OLD.fence <> NEW.fence BEGIN
     UPDATE step SET serial = serial + 1;
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
-        NEW.cause, 0 FROM step;
+        NEW.cause, 0, NEW.type FROM step;
 END;
 CREATE TRIGGER journal_ended AFTER INSERT ON task_archive BEGIN
     UPDATE step SET serial = serial + 1;
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
-        NEW.cause, 1 FROM step;
+        NEW.cause, 1, NEW.type FROM step;
+END;
+CREATE TABLE journal_limit (serial INTEGER PRIMARY KEY, type TEXT, name TEXT, most INTEGER) STRICT;
+CREATE TRIGGER journal_limit_new AFTER INSERT ON type_limit BEGIN
+    UPDATE step SET serial = serial + 1;
+    INSERT INTO journal_limit SELECT serial, NEW.type, NEW.name, NEW.most FROM step;
+END;
+CREATE TRIGGER journal_limit_moved AFTER UPDATE ON type_limit WHEN (OLD.name, OLD.most) IS NOT (NEW.name, NEW.most) BEGIN
+    UPDATE step SET serial = serial + 1;
+    INSERT INTO journal_limit SELECT serial, NEW.type, NEW.name, NEW.most FROM step;
+END;
+CREATE TRIGGER journal_limit_gone AFTER DELETE ON type_limit BEGIN
+    UPDATE step SET serial = serial + 1;
+    INSERT INTO journal_limit SELECT serial, OLD.type, NULL, NULL FROM step;
 END;
 CREATE TABLE lease_step (serial INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, fence INTEGER, holder TEXT, what TEXT) STRICT;
 CREATE TRIGGER lease_step_taken AFTER INSERT ON lease BEGIN

@@ -16,6 +16,7 @@ type Move struct {
 	Outcome     string
 	Cause       string
 	Archived    bool // it went into the archive
+	Type        string
 }
 
 // Op is what an operator asked for, of a row or of a batch.

@@ -255,9 +255,10 @@ type History struct {
 	Followed   []Followed // in the order of At
 	FollowRows []FollowRow
 
-	Moves []Move // in the order of Serial; none: they were not recorded
-	Ops   []Op
-	Of    Batches
+	Moves      []Move      // in the order of Serial; none: they were not recorded
+	LimitMoves []LimitMove // in the order of Serial, which is that of the rows' moves
+	Ops        []Op
+	Of         Batches
 
 	Graves  []Grave // in the order in which they came
 	Mourned bool    // all types have on_failed
