@@ -32,6 +32,7 @@ type agent struct {
 
 	mu      sync.Mutex
 	program string
+	revised bool     // its configuration is that of the next version
 	flags   []string // of `run`
 	cmd     *exec.Cmd
 	round   int // how many processes there have been

@@ -32,7 +32,7 @@ const (
 )
 
 // declareChunks is the plan, in an agent's configuration.
-func (w *world) declareChunks() string {
+func (w *world) declareChunks(ahead int) string {
 	if w.o.Items == 0 {
 		return ""
 	}
@@ -47,7 +47,7 @@ func (w *world) declareChunks() string {
     where = "status = 0"
   }
 }
-`, kindMark, chunkSize, chunksAhead)
+`, kindMark, chunkSize, ahead)
 }
 
 // openItems makes the table, before agents start.

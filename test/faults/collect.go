@@ -34,26 +34,26 @@ func (w *world) collect(t testing.TB) *history.History {
 	query(t, w, `SELECT t.id, coalesce(t.key, ''), t.type, t.state, t.attempt, coalesce(t.max_attempts, 0), t.deferrals, t.fence,
 			coalesce(t.outcome, ''), coalesce(t.error, ''), t.result, t.ever_started, coalesce(t.round, 0), coalesce(t.batch_id, 0),
 			EXISTS (SELECT FROM leasehold.task l WHERE l.id = t.id),
-			(SELECT count(*) FROM leasehold.task_archive a WHERE a.id = t.id)
-		FROM (SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, ever_started, round, batch_id
+			(SELECT count(*) FROM leasehold.task_archive a WHERE a.id = t.id), coalesce(t.policy, 0)
+		FROM (SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, ever_started, round, batch_id, policy
 			FROM leasehold.task
 			UNION ALL
-			SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, ever_started, round, batch_id
+			SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, ever_started, round, batch_id, policy
 			FROM leasehold.task_archive) AS t
 		ORDER BY t.id`, func(rows pgx.Rows) error {
 		var r history.Row
 		err := rows.Scan(&r.ID, &r.Key, &r.Type, &r.State, &r.Attempt, &r.MaxAttempts, &r.Deferrals, &r.Fence, &r.Outcome, &r.Error,
-			&r.Result, &r.EverStarted, &r.Round, &r.Batch, &r.Live, &r.Archived)
+			&r.Result, &r.EverStarted, &r.Round, &r.Batch, &r.Live, &r.Archived, &r.Policy)
 		if n := len(h.Rows); err == nil && n > 0 && h.Rows[n-1].ID == r.ID {
 			return nil // in both, or twice: see Live and Archived
 		}
 		h.Rows = append(h.Rows, r)
 		return err
 	})
-	query(t, w, `SELECT task_id, attempt, fence, ran_fence, phase, outcome, coalesce(error, ''), coalesce(session, 0)
+	query(t, w, `SELECT task_id, attempt, fence, ran_fence, phase, outcome, coalesce(error, ''), coalesce(session, 0), coalesce(policy, 0)
 		FROM leasehold.attempt ORDER BY task_id, fence`, func(rows pgx.Rows) error {
 		var a history.Tried
-		err := rows.Scan(&a.ID, &a.Attempt, &a.Fence, &a.RanFence, &a.Phase, &a.Outcome, &a.Error, &a.Session)
+		err := rows.Scan(&a.ID, &a.Attempt, &a.Fence, &a.RanFence, &a.Phase, &a.Outcome, &a.Error, &a.Session, &a.Policy)
 		h.Tried = append(h.Tried, a)
 		return err
 	})

@@ -77,7 +77,7 @@ func Kinds() map[string]history.Kind {
 	for _, name := range []string{
 		kindNode, "plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
 		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow, kindCapped, kindShared,
-		kindChained,
+		kindChained, kindFormer, kindRenamed,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
@@ -95,12 +95,17 @@ func Kinds() map[string]history.Kind {
 			k.Each = eachCapped
 		case "patient":
 			k.Heartbeat, k.Timeout = 0, 12*time.Second
+		case kindFormer, kindRenamed:
+			k.Guard, k.Most = history.Completed, formerMost
+			if name == kindRenamed {
+				k.Most, k.Timeout = renamedMost, 6*time.Second
+			}
 		case "held", kindReserve, kindMount, kindStamp, kindParcel:
 			k.Guard = history.Held
 		case "completed", kindCharge, kindBuild, kindPress, kindFreight:
 			k.Guard = history.Completed
 		}
-		if slices.Contains(WithRollback(), name) {
+		if slices.Contains(WithRollback(), name) || name == kindFormer || name == kindRenamed {
 			rollBack := k
 			rollBack.Limit = RollbackLimit
 			rollBack.Timeout = 4 * time.Second
@@ -130,9 +135,12 @@ func (a *agent) declaration(who string) string {
 }
 `, a.name, a.w.presence())
 	for _, k := range Kinds() {
-		text.WriteString(a.declareTask(k, who))
+		if a.declares(k.Name) {
+			text.WriteString(a.declareTask(k, who))
+		}
 	}
-	text.WriteString(a.w.declareChunks())
+	text.WriteString(a.w.declareChunks(a.ahead()))
+	text.WriteString(a.declareWatched())
 	return text.String()
 }
 
@@ -143,8 +151,11 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 	}
 	text := fmt.Sprintf("task %q {\n  workers = %d\n%s", k.Name, workers, a.declareWork(k, Limit, who))
 	text += fmt.Sprintf("  on_failed = %q\n", kindGrave)
-	if k.Most > 0 {
-		text += fmt.Sprintf("  limit = %d\n", k.Most)
+	if most := a.most(k); most > 0 {
+		text += fmt.Sprintf("  limit = %d\n", most)
+	}
+	if k.Name == kindRenamed {
+		text += fmt.Sprintf("  aliases = [%q]\n", kindFormer)
 	}
 	if k.Each > 0 {
 		text += fmt.Sprintf("  tenant {\n    limit = %d\n  }\n", k.Each)

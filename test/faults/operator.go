@@ -84,7 +84,7 @@ func (w *world) chooseFitting(ctx context.Context, verb string, batch bool, skip
 	if batch {
 		sql, id = fittingBatch, &o.Batch
 	}
-	err := w.app.QueryRow(call, sql, WithRollback(), verb, skip%recent).Scan(id) // the server may be away, or there is none
+	err := w.app.QueryRow(call, sql, append(WithRollback(), kindFormer, kindRenamed), verb, skip%recent).Scan(id) // the server may be away, or there is none
 	return o, err == nil
 }
 

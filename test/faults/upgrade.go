@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,16 +46,20 @@ type upgrade struct {
 	before int // the schema's version
 	began  time.Time
 	away   map[*agent]string // agents that were ended and have no successor yet, with the note of that fault
+	r      *rand.Rand
+	crowds int
+	noted  []string // declarations of what is in force
 }
 
 // Upgrade runs agents of the present version under load, migrates the store with the next version's binary, and replaces them
-// one by one. It fails the test if one of them is not ready at any moment, or ends although nothing asked it to. At the end the
+// one by one, binary and configuration. It fails the test if one of them is not ready at any moment, or ends although nothing asked it to. At the end the
 // schema admits the next version only. What happened is for the checker.
 func Upgrade(t testing.TB, programs Programs, o Options) *history.History {
 	t.Helper()
 	o.Agents, o.later = presentAgents+nextAgents, nextAgents
 	w := newWorld(t, programs, nil, o)
-	u := &upgrade{world: w, t: t, prober: newProber(w), tail: history.Tail{Path: w.logPath}, began: time.Now(), away: map[*agent]string{}}
+	u := &upgrade{world: w, t: t, prober: newProber(w), tail: history.Tail{Path: w.logPath}, began: time.Now(), away: map[*agent]string{},
+		r: rand.New(rand.NewPCG(o.Seed, 9))}
 	probing, stop := context.WithCancel(t.Context())
 	var probes sync.WaitGroup
 	defer probes.Wait()
@@ -82,33 +87,43 @@ func (u *upgrade) steps() {
 	}
 	u.migrate()
 	u.work(present...)
+	u.comesIntoForce(atFirst())
+	u.crowd()
 
 	for _, a := range next {
-		a.become(u.programs.Next)
+		a.become(u.programs.Next, true)
 		u.start(a)
 	}
+	u.comesIntoForce(afterwards())
+	u.names.Store(eitherName)
+	u.crowd()
 	u.work(u.agents...)
 
 	for _, a := range []*agent{present[1], next[0]} { // others take over what it held
 		u.kill(a)
-		a.become(u.programs.Next)
+		a.become(u.programs.Next, true)
 		u.start(a)
 	}
-	u.drain(present[0]) // a version that knows less starts on the schema, and leaves it alone
-	present[0].become(u.programs.Agent, "--migrate")
+	u.drain(present[0]) // a version that knows less starts on the schema, and leaves it alone, and what others declare
+	present[0].become(u.programs.Agent, false, "--migrate")
 	u.start(present[0])
 	require.Equal(u.t, u.before+1, u.version())
+	u.stays(afterwards())
+	u.crowd()
 	u.work(u.agents...)
+	u.stays(afterwards())
 
 	for _, a := range []*agent{present[0], present[2]} {
 		u.drain(a)
-		a.become(u.programs.Next)
+		a.become(u.programs.Next, true)
 		u.start(a)
 	}
+	u.names.Store(newName)
 	u.drain(next[1]) // and back
-	next[1].become(u.programs.Agent)
+	next[1].become(u.programs.Agent, true)
 	u.start(next[1])
 	u.work(u.agents...)
+	u.stays(afterwards())
 }
 
 // endOfRange has the schema admit the next version only, which a later step may declare.
@@ -130,15 +145,15 @@ func (u *upgrade) endOfRange() {
 	u.refused(last, u.programs.Agent, remedy, "--migrate")
 	u.settles(who)
 	u.drain(last)
-	last.become(u.programs.Next)
+	last.become(u.programs.Next, true)
 	u.start(last)
 }
 
-// become says what the next process of the agent is to be.
-func (a *agent) become(program string, flags ...string) {
+// become says what the next process of the agent is to be, and whether its configuration is that of the next version.
+func (a *agent) become(program string, revised bool, flags ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.program, a.flags = program, flags
+	a.program, a.revised, a.flags = program, revised, flags
 }
 
 // unwatch ends the watch over the present process, and returns what it is and where it listens.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -82,6 +83,7 @@ type world struct {
 	all  sync.WaitGroup // processes
 	load sync.WaitGroup // who gives them work
 
+	names         atomic.Int32 // under which name producers insert rows of the type that an upgrade renames
 	mu            sync.Mutex
 	errs          []error
 	said          []history.Said

@@ -131,6 +131,7 @@ type Row struct {
 	Batch       int64 // 0: of none
 	Live        bool  // in the hot table
 	Archived    int   // how often it is in the archive
+	Policy      int64 // the hash of that of its last attempt; 0: there was none
 	Started     *time.Time
 	Finished    *time.Time
 }
@@ -145,6 +146,7 @@ type Tried struct {
 	Outcome  string
 	Error    string
 	Session  int64
+	Policy   int64 // the hash of the one that the attempt began with
 }
 
 // EffectRow is one line of the application's own table of effects.
