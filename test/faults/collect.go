@@ -64,6 +64,7 @@ func (w *world) collect(t testing.TB) *history.History {
 		return err
 	})
 	w.collectMoves(t, h)
+	w.collectOrphans(t, h)
 	w.collectSchedules(t, h)
 	w.collectFollowers(t, h)
 	w.collectLeases(t, h)

@@ -39,6 +39,14 @@ CREATE TRIGGER journal_moved AFTER UPDATE ON leasehold.batch FOR EACH ROW
     WHEN ((OLD.round, OLD.sealed, OLD.stopping, OLD.ended_at, OLD.requested) IS DISTINCT FROM
           (NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at, NEW.requested)) EXECUTE FUNCTION journal_batch();
 
+CREATE TABLE journal_type (serial bigint PRIMARY KEY DEFAULT nextval('public.step'), id bigint, old text, new text);
+CREATE FUNCTION journal_type() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO public.journal_type (id, old, new) VALUES (NEW.id, OLD.type, NEW.type);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER journal_type AFTER UPDATE OF type ON leasehold.task FOR EACH ROW WHEN (OLD.type <> NEW.type) EXECUTE FUNCTION journal_type();
+
 CREATE TABLE journal_limit (serial bigint PRIMARY KEY DEFAULT nextval('public.step'), type text, name text, most int);
 CREATE FUNCTION journal_limit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -254,6 +254,11 @@ CREATE TRIGGER journal_ended AFTER INSERT ON task_archive BEGIN
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
         NEW.cause, 1, NEW.type FROM step;
 END;
+CREATE TABLE journal_type (serial INTEGER PRIMARY KEY, id INTEGER, old TEXT, new TEXT) STRICT;
+CREATE TRIGGER journal_type AFTER UPDATE OF type ON task WHEN OLD.type <> NEW.type BEGIN
+    UPDATE step SET serial = serial + 1;
+    INSERT INTO journal_type SELECT serial, NEW.id, OLD.type, NEW.type FROM step;
+END;
 CREATE TABLE journal_limit (serial INTEGER PRIMARY KEY, type TEXT, name TEXT, most INTEGER) STRICT;
 CREATE TRIGGER journal_limit_new AFTER INSERT ON type_limit BEGIN
     UPDATE step SET serial = serial + 1;

@@ -72,7 +72,7 @@ func summary(h *history.History) string {
 		fmt.Sprintf("seed %d: %d rows %v", h.Seed, len(h.Rows), states),
 		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
 		fmt.Sprintf("%d effects, %d leases looked at, %d rows of on_failed", len(h.Effects), len(h.Samples), len(h.Graves)),
-		summaryOfBatches(h), summaryOfSchedules(h), summaryOfLeases(h), summaryOfChunks(h),
+		summaryOfBatches(h), summaryOfSchedules(h), summaryOfLeases(h), summaryOfChunks(h), summaryOfOrphans(h),
 	}, "\n")
 }
 
@@ -95,6 +95,20 @@ func summaryOfChunks(h *history.History) string {
 	}
 	return fmt.Sprintf("chunks: %d, %d halves, %d of %d passes planned any; rows by how often they were marked: %v, %d late ones",
 		len(c.Steps)-halves, halves, len(c.Passes), len(c.Sealed), c.Marks, c.Late)
+}
+
+// summaryOfOrphans returns what became of rows that were inserted under types that no agent declares.
+func summaryOfOrphans(h *history.History) string {
+	under, states := map[string]string{}, map[string]int{}
+	for _, e := range h.Enqueued {
+		under[e.Key] = e.Under
+	}
+	for _, r := range h.Rows {
+		if r.Type == under[r.Key] {
+			states[r.State]++
+		}
+	}
+	return fmt.Sprintf("orphans: %d commands, %d rows moved, others %v", len(h.OrphanOps), len(h.TypeMoves), states)
 }
 
 // summaryOfLeases returns what holders of named leases got, and what the store did.

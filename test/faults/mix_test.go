@@ -26,8 +26,8 @@ func TestMix(t *testing.T) {
 	o := faults.Options{
 		Seed: seed, Lasts: mixLasts(), Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3,
 		Items:     harness.Sized(4, 8), // chunks are what is left over at the end, and done one after the other
-		Followers: 4,
-		Faults:    faults.AllFaults(),
+		Followers: 4, Orphans: 2,
+		Faults: faults.AllFaults(),
 	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
@@ -35,6 +35,7 @@ func TestMix(t *testing.T) {
 	h := faults.Run(t, programs(t), harness.NewPooledCluster(t), o)
 	inspect(t, h)
 	requireChunks(t, h)
+	require.NotEmpty(t, h.TypeMoves)
 }
 
 // TestBatchRollback: hardly anything but batches that are rolled back, cancelled and retried, while agents are killed and

@@ -53,7 +53,7 @@ func (w *world) chooseAny(verb string, batch bool, skip int) (o history.Op, foun
 		return o, o.Batch != 0
 	}
 	for i := len(w.rows) - 1 - skip; i >= 0 && o.ID == 0; i-- {
-		if e := &w.rows[i]; e.Commit == history.Committed && e.Kind != "ordered" {
+		if e := &w.rows[i]; e.Commit == history.Committed && e.Kind != "ordered" && e.Under == "" {
 			o.ID = e.ID
 		}
 	}

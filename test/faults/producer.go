@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -342,7 +343,7 @@ func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
 	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
 			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock, sequence, tenant, after, after_if)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), nullif($11, ''), $12, CASE WHEN $13 THEN 'any' END) RETURNING id`,
-		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock, row.Sequence,
+		cmp.Or(row.Under, row.Kind), row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock, row.Sequence,
 		row.Tenant, row.After, row.AfterAny).
 		Scan(&row.ID)
 }

@@ -38,7 +38,7 @@ UNION ALL SELECT 'sequences of ' || type || ': ' || on_failure FROM leasehold.se
 UNION ALL SELECT 'schedule ' || replace(payload::text, ' ', '') FROM leasehold.schedule WHERE name = 'watched'
 UNION ALL SELECT 'ahead ' || ahead FROM leasehold.chunk_plan
 UNION ALL SELECT 'watched was declared in ' || count(*) || ' ways' FROM leasehold.declaration WHERE kind = 'task' AND name = 'watched'
-UNION ALL SELECT 'orphans ' || count(*) FROM leasehold.orphans`
+UNION ALL SELECT 'orphans ' || count(*) FROM leasehold.orphans WHERE type NOT LIKE '` + undeclared + `%'`
 
 // notedSQL lists how the type was declared, and when and by which agent first.
 const notedSQL = `SELECT number || ' ' || first_at || ' ' || first_by FROM leasehold.declaration WHERE kind = 'task' AND name = 'watched'`

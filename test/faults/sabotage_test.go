@@ -118,6 +118,11 @@ DO $$ BEGIN EXECUTE replace(pg_get_functiondef('leasehold.enqueue_result'::regpr
 		}, []check.Name{check.OneHolderAtATime}, `
 CREATE OR REPLACE FUNCTION leasehold.lease_lapsed(expires_at timestamptz, expiry_seen_at timestamptz) RETURNS boolean
     LANGUAGE sql AS 'SELECT expires_at <= clock_timestamp()'`},
+		{"moved rows", faults.Options{ // half of the orphans that are moved get another type than was asked for
+			Rate: 1, Kinds: both, Lasts: 10 * time.Second, Orphans: 8,
+		}, []check.Name{check.OrphansWait}, `
+DO $$ BEGIN EXECUTE replace(pg_get_functiondef('leasehold.move_rows'::regproc), 'SET type = move_rows.into_type, held',
+    'SET type = CASE WHEN t.id % 2 = 0 THEN ''plain'' ELSE move_rows.into_type END, held'); END $$`},
 		{"limit", faults.Options{ // each claim finds that there is room
 			Rate: 8, Kinds: []string{"capped"}, Script: []script.Deed{script.Nap, script.OK}, Lasts: 10 * time.Second,
 		}, []check.Name{check.LimitHolds}, `

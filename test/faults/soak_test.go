@@ -35,7 +35,7 @@ func TestSoak(t *testing.T) {
 
 func soak(t *testing.T, built faults.Programs, cluster *harness.Cluster, seed uint64) {
 	o := faults.Options{
-		Seed: seed, Lasts: 2 * time.Minute, Agents: 3, Rate: 10, Batches: time.Second, Operators: 2, Holders: 3, Items: 8, Followers: 5,
+		Seed: seed, Lasts: 2 * time.Minute, Agents: 3, Rate: 10, Batches: time.Second, Operators: 2, Holders: 3, Items: 8, Followers: 5, Orphans: 2,
 		Faults: faults.AllFaults(),
 	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {

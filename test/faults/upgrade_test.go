@@ -42,6 +42,7 @@ func TestRollingUpgrade(t *testing.T) {
 			t.Run("sqlite", func(t *testing.T) {
 				t.Parallel()
 				o := o
+				o.Orphans = 1
 				o.SQLite, o.Open = true, 50*time.Millisecond // all others wait to write
 				upgrade(t, programs, o)
 			})
@@ -61,6 +62,7 @@ func upgrade(t *testing.T, programs faults.Programs, o faults.Options) {
 	require.NotEmpty(t, h.Moves)
 	require.NotEmpty(t, h.Of.Ended)
 	requireRevised(t, h)
+	require.Equal(t, o.Orphans > 0, len(h.TypeMoves) > 0, "orphans that were moved")
 }
 
 // policiesOf returns the policies that attempts began with, by the type as which they ran.

@@ -43,6 +43,7 @@ type Options struct {
 	Items     int           // how many rows at most are inserted at a time into a table that is cut into chunks; 0: there is none
 	Holders   int           // processes that take named leases
 	Followers int           // how many rows a second are enqueued with a key that is mostly taken
+	Orphans   int           // how many times a second rows are inserted of types that no agent declares
 	Graph     int           // how many rows wait for one another at random, some of which fail
 	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
 
@@ -95,6 +96,7 @@ type world struct {
 	followed      []history.Followed
 
 	ops             []history.Op
+	orphanOps       []history.OrphanOp
 	made            []history.MadeBatch
 	lastBatchSample map[int64]history.BatchSample // by batch
 	batchSamples    []history.BatchSample
@@ -141,6 +143,12 @@ func (w *world) underLoad(t testing.TB, do func()) {
 	w.load.Go(func() { w.disturb(ctx) })
 	w.load.Go(func() { w.insertItems(ctx) })
 	w.load.Go(func() { w.produceFollowers(ctx) })
+	w.load.Go(func() { w.produceOrphans(ctx) })
+	if w.o.Orphans > 0 {
+		for who := range orphanOperators {
+			w.load.Go(func() { w.operateOrphans(ctx, who) })
+		}
+	}
 	if w.o.Graph > 0 {
 		w.load.Go(func() { w.produceGraph(ctx) })
 		w.load.Go(func() { w.operateGraph(ctx) })
@@ -291,6 +299,7 @@ func (w *world) settleDown(t testing.TB) {
 		cancel()
 		if err == nil && left > 0 {
 			w.resolveAll(t.Context())
+			w.moveAll(t.Context())
 		}
 		if err == nil && left == 0 {
 			t.Logf("all is done %s after the last fault", time.Since(start).Round(time.Millisecond))

@@ -79,7 +79,7 @@ func (x *index) cancelledOfSequence(s *record) bool {
 // inspectCancelled looks for a cancellation that was never requested.
 func (x *index) inspectCancelled(s *record, f *found) {
 	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelRequested || s.enqueued.Expects.CancelAt != 0 ||
-		s.becauseOf() != 0 || x.requested(s, verbCancel, forever) || x.requested(s, verbRollback, forever) || x.batches.stopped[s.batch()] || x.cancelledOfSequence(s) {
+		s.becauseOf() != 0 || x.requested(s, verbCancel, forever) || x.requested(s, verbRollback, forever) || x.batches.stopped[s.batch()] || x.cancelledOfSequence(s) || x.cancelledAsOrphan(s) {
 		return
 	}
 	for _, a := range s.attempts {

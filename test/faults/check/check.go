@@ -77,6 +77,7 @@ func invariants() []invariant {
 		{[]Name{HungIsCaught}, hungIsCaught},
 		{[]Name{DeadComesBack}, deadComesBack},
 		{[]Name{CancelledStays}, cancelledStays},
+		{[]Name{OrphansWait}, orphansWait},
 		{[]Name{LossIsTrue}, lossIsTrue},
 		{[]Name{OrderKept}, orderKept},
 		{[]Name{RolledBackOnce}, rolledBackOnce},

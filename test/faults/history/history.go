@@ -77,7 +77,8 @@ const (
 // where the reply was lost.
 type Enqueued struct {
 	Key      string  `json:"key"`
-	Kind     string  `json:"kind"` // its type
+	Kind     string  `json:"kind"`            // its type
+	Under    string  `json:"under,omitempty"` // the type that it was inserted under, which no agent declares; "": Kind
 	ID       int64   `json:"id,omitempty"`
 	Commit   Commit  `json:"commit"`
 	Cohort   string  `json:"cohort,omitempty"`    // rows of one transaction have the same
@@ -259,7 +260,9 @@ type History struct {
 
 	Moves      []Move      // in the order of Serial; none: they were not recorded
 	LimitMoves []LimitMove // in the order of Serial, which is that of the rows' moves
+	TypeMoves  []TypeMove  // the same
 	Ops        []Op
+	OrphanOps  []OrphanOp
 	Of         Batches
 
 	Graves  []Grave // in the order in which they came
