@@ -88,10 +88,14 @@ func (w *world) chooseFitting(ctx context.Context, verb string, batch bool, skip
 	return o, err == nil
 }
 
-// allowAnyEnd records that a row may end in another state than its script leads to.
+// allowAnyEnd records that a row may end in another state than its script leads to. Its producer may not have kept it yet.
 func (w *world) allowAnyEnd(id int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.anyEnd == nil {
+		w.anyEnd = map[int64]bool{}
+	}
+	w.anyEnd[id] = true
 	for i := range w.rows {
 		if w.rows[i].ID == id {
 			w.rows[i].Expects.States = nil

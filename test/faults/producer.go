@@ -90,6 +90,9 @@ func (w *world) keep(rows []row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, row := range rows {
+		if w.anyEnd[row.ID] {
+			row.Expects.States = nil
+		}
 		w.rows = append(w.rows, row.Enqueued)
 	}
 }

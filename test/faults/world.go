@@ -92,6 +92,7 @@ type world struct {
 	limitSamples  []history.LimitSample
 	tenantSamples []history.TenantSample
 	rows          []history.Enqueued
+	anyEnd        map[int64]bool // rows, by id, that may end in any state
 	crashes       []time.Duration
 	followed      []history.Followed
 
