@@ -113,6 +113,7 @@ func taskTable(state string, i *store.TaskInfo) table.Writer {
 	line("region", ops.Region(i, most))
 	line("follows", i.Follows)
 	line("followed by", i.FollowedBy)
+	line("inserted", ops.InsertedFor(i))
 	line("lock", ops.Lock(i, most))
 	line("sequence", ops.Sequence(i, most))
 	line("after", ops.After(i, mostShown))

@@ -18,6 +18,14 @@ func Attempts(i *store.TaskInfo) string {
 	return strconv.Itoa(i.Attempt)
 }
 
+// InsertedFor returns for which failure a task was inserted (on_failed); "" for none.
+func InsertedFor(i *store.TaskInfo) string {
+	if i.FailedTask == 0 {
+		return ""
+	}
+	return fmt.Sprintf("because task %d failed", i.FailedTask)
+}
+
 // When writes when a task is due, for how long it has been running, or when it ended, as seen from now.
 func When(i *store.TaskInfo, now time.Time) string {
 	switch {

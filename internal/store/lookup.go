@@ -56,7 +56,9 @@ type TaskInfo struct {
 	// ended for good. 0: this is no follower.
 	Follows task.ID `json:"follows,omitempty"`
 	// FollowedBy is the follower of a live task: only Get reads it.
-	FollowedBy task.ID       `json:"followed_by,omitempty"`
+	FollowedBy task.ID `json:"followed_by,omitempty"`
+	// FailedTask is the task for whose failure this one was inserted (on_failed). 0: it was not.
+	FailedTask task.ID       `json:"failed_task,omitempty"`
 	History    []AttemptInfo `json:"history,omitempty"` // oldest first
 	// Related are the tasks that it was to wait for, and those that wait for it; nil: there are none. Only Get reads it.
 	Related *Related `json:"related,omitempty"`

@@ -95,8 +95,10 @@ func onFailedHas(t testing.TB, h Harness) {
 	r.settled(e)
 	require.Equal(t, []store.Answer{store.Ended}, r.settle(e), "a repeat inserts none")
 	require.Empty(t, r.dead(deadKind), "it is of the region")
+	require.Zero(t, r.get(id).FailedTask, "it was not inserted for a failure")
 	got := r.claimIn("sg", want(deadKind, 5))
 	require.Len(t, got, 1)
+	require.Equal(t, id, r.get(got[0].ID).FailedTask)
 	sameJSON(t, fmt.Sprintf(`{"id": %d, "type": %q, "state": "failed", "outcome": "rejected", "error": "attempt 1 of 4: it broke",
 		"rollback_error": null, "data": {"invoice": 7}}`, id, kind), got[0].Payload, "payload")
 	require.JSONEq(t, `{"tenant":"acme"}`, string(got[0].Labels))
@@ -110,6 +112,11 @@ func onFailedHas(t testing.TB, h Harness) {
 	near(t, r.now(), got[0].RunAt)
 	near(t, r.now(), got[0].CreatedAt)
 	r.settled(finish(got[0]))
+	require.Equal(t, id, r.get(got[0].ID).FailedTask, "the archive keeps it")
+	listed, err := r.List(r.ctx, store.TaskFilter{})
+	require.NoError(t, err)
+	require.Len(t, listed, 2)
+	require.Equal(t, []task.ID{id, 0}, []task.ID{listed[0].FailedTask, listed[1].FailedTask})
 }
 
 func onFailedMany(t testing.TB, h Harness) {

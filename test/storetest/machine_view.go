@@ -32,6 +32,7 @@ type view struct {
 	Round                                            int
 	RollbackPayload                                  string
 	Follows, FollowedBy                              int // the row that a follower waits for, and the follower of a row
+	FailedTask                                       int // for which on_failed has inserted it
 	Lock, Sequence, Tenant                           string
 	Held                                             task.Hold
 	History                                          []attemptView
@@ -103,8 +104,8 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelRequestedBy: i.CancelRequestedBy,
 		CancelNews: halvesTo(i.CreatedAt, i.CancelRequested), Detached: i.Detached,
 		Cause: i.Cause, Round: i.Round, RollbackPayload: oneWay(i.RollbackPayload), Follows: place(m.tasks, ids, i.Follows),
-		FollowedBy: place(m.tasks, ids, i.FollowedBy),
-		Lock:       i.Lock, Sequence: i.Sequence, Tenant: i.Tenant, Held: i.Held,
+		FollowedBy: place(m.tasks, ids, i.FollowedBy), FailedTask: place(m.tasks, ids, i.FailedTask),
+		Lock: i.Lock, Sequence: i.Sequence, Tenant: i.Tenant, Held: i.Held,
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not

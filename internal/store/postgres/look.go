@@ -59,7 +59,7 @@ func infoTargets(i *store.TaskInfo) []any {
 		&i.CreatedAt, &i.RunAt, &i.ClaimedAt, &i.LeaseEnd, &i.Deadline, &i.FinishedAt,
 		(*[]byte)(&i.Progress), &i.Message, (*[]byte)(&i.Checkpoint), &i.CancelRequested, &i.CancelRequestedBy, &i.Detached,
 		(*int64)(&i.Batch), &i.Round, (*[]byte)(&i.RollbackPayload), (*string)(&i.Cause),
-		(*int64)(&i.Follows), &i.Lock, &i.Held, &i.Sequence, &i.Tenant, &i.Spilled,
+		(*int64)(&i.Follows), &i.Lock, &i.Held, &i.Sequence, &i.Tenant, &i.Spilled, (*int64)(&i.FailedTask),
 	}
 }
 

@@ -204,21 +204,22 @@ CREATE VIEW {schema}.tasks AS
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
            NULL::bigint AS follows, lock, held, sequence, after,
            CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for, tenant,
-           spilled_from IS NOT NULL AS spilled
+           spilled_from IS NOT NULL AS spilled, nullif(failed_task, id) AS failed_task
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
            cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
-           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant, false
+           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant, false,
+           nullif(failed_task, id)
     FROM {schema}.task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
            cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL, tenant,
-           false
+           false, NULL
     FROM {schema}.follow;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,

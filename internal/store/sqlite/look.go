@@ -66,7 +66,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 		var i store.TaskInfo
 		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
 			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy},
-			textOf[task.Hold]{&i.Held}, &i.Agent, &i.Follows)...); err != nil {
+			textOf[task.Hold]{&i.Held}, &i.Agent, &i.Follows, &i.FailedTask)...); err != nil {
 			return err
 		}
 		k := r.complete()
@@ -84,7 +84,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
 			Batch: k.Batch, Lock: k.Lock, Sequence: k.Sequence, Tenant: k.Tenant, Held: i.Held,
 			Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
-			Follows: i.Follows,
+			Follows: i.Follows, FailedTask: i.FailedTask,
 		})
 		return nil
 	}

@@ -860,7 +860,7 @@ CREATE VIEW tasks AS
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence, after,
            iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for, tenant,
-           spilled_from IS NOT NULL AS spilled
+           spilled_from IS NOT NULL AS spilled, nullif(failed_task, id) AS failed_task
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
@@ -868,14 +868,15 @@ CREATE VIEW tasks AS
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
            batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence, after,
-           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for, tenant, 0
+           iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for, tenant, 0,
+           nullif(failed_task, id)
     FROM task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL,
            NULL, NULL, checkpoint, NULL, NULL, 0,
-           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence, NULL, NULL, NULL, tenant, 0
+           batch_id, rollback_payload, cause, round, follows, lock, NULL, sequence, NULL, NULL, NULL, tenant, 0, NULL
     FROM followers;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Claims and promotions write it.

@@ -92,6 +92,9 @@ func (s *Store) info(r *Row) store.TaskInfo {
 		Batch: r.Batch, Lock: r.Lock, Sequence: r.Sequence, Tenant: r.Tenant, Held: r.Held, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 		Follows: s.follows(r),
 	}
+	if r.FailedTask != r.ID {
+		i.FailedTask = r.FailedTask
+	}
 	if a := s.agents[r.Session]; a != nil {
 		i.Agent = a.Name
 	}

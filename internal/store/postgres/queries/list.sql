@@ -2,13 +2,13 @@
 -- from the filters that are set: a statement that has them all, half of them switched off, finds no index.
 SELECT {info_columns} FROM (
     (SELECT {listed_columns region=coalesce(spilled_from,region) spilled=(coalesce(spilled_from,'')<>'')}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached,
-         NULL::bigint AS follows, held
+         NULL::bigint AS follows, held, nullif(failed_task, id) AS failed_task
      FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns region=region spilled=false}, finished_at, false, NULL, NULL
+    (SELECT {listed_columns region=region spilled=false}, finished_at, false, NULL, NULL, nullif(failed_task, id)
      FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns region=region spilled=false}, NULL, false, {followed of=follow.} AS follows, NULL
+    (SELECT {listed_columns region=region spilled=false}, NULL, false, {followed of=follow.} AS follows, NULL, NULL
      FROM {schema}.follow WHERE {where} ORDER BY id DESC LIMIT @limit)
     ORDER BY id DESC LIMIT @limit
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session

@@ -5,4 +5,4 @@ t.id, t.type, t.state, t.priority, coalesce(t.region, ''), coalesce(t.key, ''), 
     t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at, t.progress, coalesce(t.message, ''),
     t.checkpoint, t.cancel_requested_at, coalesce(t.cancel_requested_by, ''), t.detached, coalesce(t.batch_id, 0),
     coalesce(t.round, 0), t.rollback_payload, coalesce(t.cause, ''), coalesce(t.follows, 0), coalesce(t.lock, ''),
-    coalesce(t.held, ''), coalesce(t.sequence, ''), coalesce(t.tenant, ''), t.spilled
+    coalesce(t.held, ''), coalesce(t.sequence, ''), coalesce(t.tenant, ''), t.spilled, coalesce(t.failed_task, 0)
