@@ -19,31 +19,32 @@ type cli struct {
 
 	ShowVersion kong.VersionFlag `name:"version" short:"v" help:"Print the version." group:"Everywhere:"`
 
-	Init       initCmd        `cmd:"" help:"Write an example leasehold.hcl and the script it runs."`
-	Dev        devCmd         `cmd:"" help:"Run an agent for development: migrates, and prints an INSERT to try."`
-	Run        runCmd         `cmd:"" help:"Run the agent."`
-	Try        tryCmd         `cmd:"" help:"Run one task now, without a store."`
-	Check      workerCheckCmd `cmd:"" name:"worker-check" help:"Check whether a command keeps to the protocol of workers."`
-	Validate   validateCmd    `cmd:"" help:"Check the configuration."`
-	ShowConfig showConfigCmd  `cmd:"" name:"config" help:"Print the effective configuration."`
-	Plan       planCmd        `cmd:"" help:"Compare the configuration with what present agents declare."`
-	Reload     reloadCmd      `cmd:"" help:"Have a running agent read its configuration again."`
-	Migrate    migrateCmd     `cmd:"" help:"Show or migrate the store's schema."`
-	Enqueue    enqueueCmd     `cmd:"" help:"Enqueue a task."`
-	Task       taskCmd        `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
-	Agents     agentsCmd      `cmd:"" help:"List agents, and have them drain or claim nothing."`
-	Pause      pauseCmd       `cmd:"" help:"Have all agents claim no tasks of a type, or list the types that are paused."`
-	Resume     resumeCmd      `cmd:"" help:"Have agents claim tasks of a paused type again."`
-	Orphans    orphansCmd     `cmd:"" help:"List the types of waiting tasks that no running agent declares, and move or cancel these."`
-	Batch      batchCmd       `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
-	Schedule   scheduleCmd    `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
-	Sequence   sequenceCmd    `cmd:"" help:"List and show sequences of tasks, and skip, retry or cancel what blocks them."`
-	Chunks     chunksCmd      `cmd:"" help:"List, show, verify, pause, resume, cancel, retry and roll back plans of chunks."`
-	Ping       pingCmd        `cmd:"" help:"Report the progress of a task, from inside its command."`
-	Version    versionCmd     `cmd:"" help:"Print the version."`
-	Completion completionCmd  `cmd:"" help:"Print a completion script for bash, zsh or fish."`
-	Complete   completeCmd    `cmd:"" hidden:"" passthrough:""`
-	Help       helpCmd        `cmd:"" help:"Print the help of a command, like --help."`
+	Init       initCmd         `cmd:"" help:"Write an example leasehold.hcl and the script it runs."`
+	Dev        devCmd          `cmd:"" help:"Run an agent for development: migrates, and prints an INSERT to try."`
+	Run        runCmd          `cmd:"" help:"Run the agent."`
+	Try        tryCmd          `cmd:"" help:"Run one task now, without a store."`
+	Check      workerCheckCmd  `cmd:"" name:"worker-check" help:"Check whether a command keeps to the protocol of workers."`
+	Validate   validateCmd     `cmd:"" help:"Check the configuration."`
+	ShowConfig showConfigCmd   `cmd:"" name:"config" help:"Print the effective configuration."`
+	Plan       planCmd         `cmd:"" help:"Compare the configuration with what present agents declare."`
+	Declared   declarationsCmd `cmd:"" name:"declarations" help:"List what agents declare, or the definitions that a task type has had."`
+	Reload     reloadCmd       `cmd:"" help:"Have a running agent read its configuration again."`
+	Migrate    migrateCmd      `cmd:"" help:"Show or migrate the store's schema."`
+	Enqueue    enqueueCmd      `cmd:"" help:"Enqueue a task."`
+	Task       taskCmd         `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
+	Agents     agentsCmd       `cmd:"" help:"List agents, and have them drain or claim nothing."`
+	Pause      pauseCmd        `cmd:"" help:"Have all agents claim no tasks of a type, or list the types that are paused."`
+	Resume     resumeCmd       `cmd:"" help:"Have agents claim tasks of a paused type again."`
+	Orphans    orphansCmd      `cmd:"" help:"List the types of waiting tasks that no running agent declares, and move or cancel these."`
+	Batch      batchCmd        `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
+	Schedule   scheduleCmd     `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
+	Sequence   sequenceCmd     `cmd:"" help:"List and show sequences of tasks, and skip, retry or cancel what blocks them."`
+	Chunks     chunksCmd       `cmd:"" help:"List, show, verify, pause, resume, cancel, retry and roll back plans of chunks."`
+	Ping       pingCmd         `cmd:"" help:"Report the progress of a task, from inside its command."`
+	Version    versionCmd      `cmd:"" help:"Print the version."`
+	Completion completionCmd   `cmd:"" help:"Print a completion script for bash, zsh or fish."`
+	Complete   completeCmd     `cmd:"" hidden:"" passthrough:""`
+	Help       helpCmd         `cmd:"" help:"Print the help of a command, like --help."`
 
 	later
 }

@@ -116,7 +116,12 @@ func planLines(b *strings.Builder, c *ops.BlockChange) {
 		fmt.Fprintf(b, "; %s has an older declaration", strings.Join(c.Also, ", "))
 	}
 	b.WriteByte('\n')
-	for _, f := range c.Fields {
+	fieldLines(b, c.Fields)
+}
+
+// fieldLines writes the attributes in which two definitions differ.
+func fieldLines(b *strings.Builder, list []ops.FieldChange) {
+	for _, f := range list {
 		fmt.Fprintf(b, "    %s: %s -> %s\n", f.Name, orNone(f.Before), orNone(f.After))
 	}
 }

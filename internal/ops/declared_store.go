@@ -14,4 +14,9 @@ type Declarations interface {
 	DeclareBlocks(ctx context.Context, session task.Session, list []store.Block) (known bool, err error)
 	// DeclaredBlocks lists what present sessions declare, by kind, name and number.
 	DeclaredBlocks(ctx context.Context) ([]store.DeclaredBlock, error)
+	// Declarations lists what present sessions declare, and the newest definition of each other block that was ever loaded, by kind, name
+	// and number, store.DeclarationsListed at most.
+	Declarations(ctx context.Context) ([]store.DeclaredBlock, error)
+	// BlockHistory lists the definitions of a block that were ever loaded, the newest first, limit at most.
+	BlockHistory(ctx context.Context, kind, name string, limit int) ([]store.DeclaredBlock, error)
 }

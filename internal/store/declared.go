@@ -24,9 +24,10 @@ func (b *Block) Text() (text, hash string) {
 	return string(body), hex.EncodeToString(sum[:])
 }
 
-// DeclaredBlock is a block that sessions which are present declare. Times are the store's clock.
+// DeclaredBlock is a block as it was loaded, and the sessions that are present and declare it. Times are the store's clock.
 type DeclaredBlock struct {
 	Block
+	Hash     string         `json:"hash"`   // of the fields, as Text returns it
 	Number   int64          `json:"number"` // rises with each block that was never loaded before
 	FirstAt  time.Time      `json:"first_at"`
 	FirstBy  string         `json:"first_by"` // name of the agent that loaded it first
@@ -34,3 +35,6 @@ type DeclaredBlock struct {
 	LastBy   string         `json:"last_by"`
 	Sessions []task.Session `json:"sessions"` // present ones that declare it, by number
 }
+
+// DeclarationsListed is the most that a list of blocks has.
+const DeclarationsListed = 10_000

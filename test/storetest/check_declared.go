@@ -20,6 +20,8 @@ func declaredChecks() []Check {
 		{"by present sessions", declaredPresent},
 		{"by an unknown session", declaredUnknown},
 		{"many at once", declaredRace},
+		{"the log of all blocks", declarationLog},
+		{"the definitions of one", blockHistory},
 	}
 }
 
@@ -55,6 +57,8 @@ func declaredNoted(t testing.TB, h Harness) {
 	for i, want := range []store.Block{b, a} {
 		got := list[i]
 		require.Equal(t, want, got.Block)
+		_, hash := want.Text()
+		require.Equal(t, hash, got.Hash)
 		require.Equal(t, []task.Session{r.session}, got.Sessions)
 		require.Equal(t, []string{r.name, r.name}, []string{got.FirstBy, got.LastBy})
 		near(t, r.Now(), got.FirstAt)
@@ -136,4 +140,64 @@ func declaredRace(t testing.TB, h Harness) {
 	all.Wait()
 	require.Empty(t, failed)
 	require.Len(t, r.declaredBlocks(), 6)
+}
+
+// said writes definitions in short: what, its timeout, by how many present sessions.
+func said(list []store.DeclaredBlock, err error) []string {
+	if err != nil {
+		return []string{err.Error()}
+	}
+	out := []string{}
+	for _, b := range list {
+		out = append(out, fmt.Sprint(b.Kind, " ", b.Name, " ", b.Fields["timeout"], " ", len(b.Sessions)))
+	}
+	return out
+}
+
+func declarationLog(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	all := func() []string { return said(r.Declarations(r.ctx)) }
+	require.Empty(t, all())
+	r.blocks(block("task", "a", "1s"), block("task", "b", "1s"), block("schedule", "a", "9s"))
+	r.blocks(block("task", "a", "2s"), block("task", "b", "1s"))
+	require.Equal(t, []string{`schedule a "9s" 0`, `task a "2s" 1`, `task b "1s" 1`}, all(), "the newest, and what is gone")
+	o := r.other("second")
+	o.blocks(block("task", "a", "1s"))
+	require.Equal(t, []string{`schedule a "9s" 0`, `task a "1s" 1`, `task a "2s" 1`, `task b "1s" 1`}, all(), "all that is declared")
+	r.blocks(block("task", "c", "1s"))
+	require.Equal(t, []string{`schedule a "9s" 0`, `task a "1s" 1`, `task b "1s" 0`, `task c "1s" 1`}, all(), "not the newest, but that in use")
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	require.NoError(t, o.Leave(o.ctx, o.session))
+	require.Equal(t, []string{`schedule a "9s" 0`, `task a "2s" 0`, `task b "1s" 0`, `task c "1s" 0`}, all())
+	require.Empty(t, r.declaredBlocks())
+}
+
+func blockHistory(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	history := func(kind, name string, limit int) []string { return said(r.BlockHistory(r.ctx, kind, name, limit)) }
+	require.Empty(t, history("task", "a", 10))
+	for i, timeout := range []string{"1s", "2s", "3s", "1s"} {
+		if i == 3 {
+			r.Advance(t, time.Minute)
+			r.beat(store.Heartbeat{})
+		}
+		r.blocks(block("task", "a", timeout), block("schedule", "a", "9s"), block("task", "A", "8s"))
+	}
+	require.Equal(t, []string{`task a "3s" 0`, `task a "2s" 0`, `task a "1s" 1`}, history("task", "a", 10))
+	require.Equal(t, []string{`task a "3s" 0`, `task a "2s" 0`}, history("task", "a", 2))
+	require.Equal(t, []string{`schedule a "9s" 1`}, history("schedule", "a", 2))
+	require.Empty(t, history("chunks", "a", 2))
+	require.Empty(t, history("task", "a\x00", 2))
+	list, err := r.BlockHistory(r.ctx, "task", "a", 1000)
+	require.NoError(t, err)
+	for i, b := range list {
+		_, hash := b.Text()
+		require.Equal(t, hash, b.Hash)
+		require.Equal(t, []string{r.name, r.name}, []string{b.FirstBy, b.LastBy})
+		if i > 0 {
+			require.Less(t, b.Number, list[i-1].Number)
+		}
+	}
+	require.Equal(t, []task.Session{r.session}, list[2].Sessions)
+	require.True(t, list[2].LastAt.After(list[0].FirstAt), "it was loaded again")
 }

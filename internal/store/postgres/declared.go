@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -30,14 +31,30 @@ func (s *Store) DeclareBlocks(ctx context.Context, session task.Session, list []
 }
 
 // DeclaredBlocks lists what present sessions declare.
-func (s *Store) DeclaredBlocks(ctx context.Context) (list []store.DeclaredBlock, err error) {
-	err = s.do(ctx, "list what is declared", func(ctx context.Context, conn *pgx.Conn) error {
+func (s *Store) DeclaredBlocks(ctx context.Context) ([]store.DeclaredBlock, error) {
+	return s.definitions(ctx, "list what is declared", s.sql.DeclaredBlocks)
+}
+
+// Declarations lists what present sessions declare, and the newest definition of each other block that was ever loaded.
+func (s *Store) Declarations(ctx context.Context) ([]store.DeclaredBlock, error) {
+	return s.definitions(ctx, "list declarations", s.sql.Declarations, arg("limit", store.DeclarationsListed))
+}
+
+// BlockHistory lists the definitions of a block that were ever loaded, the newest first.
+func (s *Store) BlockHistory(ctx context.Context, kind, name string, limit int) ([]store.DeclaredBlock, error) {
+	return s.definitions(ctx, "list the definitions of a block", s.sql.BlockHistory, arg("kind", kind), arg("name", storable(name)),
+		arg("limit", limit))
+}
+
+// definitions reads definitions of blocks.
+func (s *Store) definitions(ctx context.Context, what string, q *sqltext.Query, args ...sqltext.Arg) (list []store.DeclaredBlock, err error) {
+	err = s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
 		list = nil
 		var b store.DeclaredBlock
 		var body string
 		var sessions []int64
 		return forEach(ctx, conn, []any{
-			&b.Number, &b.Kind, &b.Name, &body, &b.FirstAt, &b.FirstBy, &b.LastAt, &b.LastBy, &sessions,
+			&b.Number, &b.Kind, &b.Name, &b.Hash, &body, &b.FirstAt, &b.FirstBy, &b.LastAt, &b.LastBy, &sessions,
 		}, func() error {
 			one := b
 			one.FirstAt, one.LastAt = one.FirstAt.UTC(), one.LastAt.UTC()
@@ -49,7 +66,7 @@ func (s *Store) DeclaredBlocks(ctx context.Context) (list []store.DeclaredBlock,
 			}
 			list = append(list, one)
 			return nil
-		}, s.sql.DeclaredBlocks)
+		}, q, args...)
 	})
 	return list, err
 }

@@ -32,7 +32,7 @@ type statements struct {
 	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                        *sqltext.Query
 	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                 *sqltext.Query
 	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, ListAgents, OrderAgent *sqltext.Query
-	DeclareBlocks, DeclaredBlocks, PutPolicies, Policies                                     *sqltext.Query
+	DeclareBlocks, DeclaredBlocks, Declarations, BlockHistory, PutPolicies, Policies         *sqltext.Query
 	Enqueue, EnqueueLive, FindKey, Get, History, List, ListOfBatch, Stats, Archived          *sqltext.Query
 	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                          *sqltext.Query
 	CreateBatch, SealBatch, CancelBatch, RetryBatch, RollbackBatch, Batches, IsBatch, BatchFailures, BatchTasks,

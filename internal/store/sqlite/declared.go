@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -43,21 +44,39 @@ func (s *Store) DeclareBlocks(ctx context.Context, session task.Session, list []
 }
 
 // DeclaredBlocks lists what present sessions declare.
-func (s *Store) DeclaredBlocks(ctx context.Context) (list []store.DeclaredBlock, err error) {
-	err = s.view(ctx, "list what is declared", func(t *snapshot) error {
+func (s *Store) DeclaredBlocks(ctx context.Context) ([]store.DeclaredBlock, error) {
+	return s.definitions(ctx, "list what is declared", s.sql.DeclaredBlocks)
+}
+
+// Declarations lists what present sessions declare, and the newest definition of each other block that was ever loaded.
+func (s *Store) Declarations(ctx context.Context) ([]store.DeclaredBlock, error) {
+	return s.definitions(ctx, "list declarations", s.sql.Declarations, arg("limit", store.DeclarationsListed))
+}
+
+// BlockHistory lists the definitions of a block that were ever loaded, the newest first.
+func (s *Store) BlockHistory(ctx context.Context, kind, name string, limit int) ([]store.DeclaredBlock, error) {
+	return s.definitions(ctx, "list the definitions of a block", s.sql.BlockHistory, arg("kind", kind), arg("name", name), arg("limit", limit))
+}
+
+// definitions reads definitions of blocks.
+func (s *Store) definitions(ctx context.Context, what string, q *sqltext.Query, args ...sqltext.Arg) (list []store.DeclaredBlock, err error) {
+	err = s.view(ctx, what, func(t *snapshot) error {
 		return t.query(func(r *sql.Rows) error {
 			var b store.DeclaredBlock
 			var body, sessions string
-			if err := r.Scan(&b.Number, &b.Kind, &b.Name, &body, timeOf{&b.FirstAt}, &b.FirstBy, timeOf{&b.LastAt}, &b.LastBy,
+			if err := r.Scan(&b.Number, &b.Kind, &b.Name, &b.Hash, &body, timeOf{&b.FirstAt}, &b.FirstBy, timeOf{&b.LastAt}, &b.LastBy,
 				&sessions); err != nil {
 				return err
 			}
 			if err := errors.Join(json.Unmarshal([]byte(body), &b.Fields), json.Unmarshal([]byte(sessions), &b.Sessions)); err != nil {
 				return fmt.Errorf("declaration %d: %w", b.Number, err)
 			}
+			if len(b.Sessions) == 0 {
+				b.Sessions = nil
+			}
 			list = append(list, b)
 			return nil
-		}, t.sql.DeclaredBlocks, arg("now", stamp(s.now())))
+		}, q, append(args, arg("now", stamp(s.now())))...)
 	})
 	return list, err
 }

@@ -48,7 +48,7 @@ type statements struct {
 	Ordered, ListAgents, PresentAgents, OrderAgent, NoteOrder *sqltext.Query
 	Holders, Expired, Reap, Adoptable, Adopt, AttemptFailed   *sqltext.Query
 	// declared.sql
-	AgentName, ForgetBlockDeclarers, PutBlock, PutDeclarer, DeclaredBlocks *sqltext.Query
+	AgentName, ForgetBlockDeclarers, PutBlock, PutDeclarer, DeclaredBlocks, Declarations, BlockHistory *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
 	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow     *sqltext.Query
 	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers  *sqltext.Query

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -50,25 +51,63 @@ func (s *Store) DeclareBlocks(ctx context.Context, session task.Session, list []
 }
 
 // DeclaredBlocks lists what present sessions declare.
-func (s *Store) DeclaredBlocks(ctx context.Context) (list []store.DeclaredBlock, err error) {
+func (s *Store) DeclaredBlocks(ctx context.Context) ([]store.DeclaredBlock, error) {
+	all, err := s.Declarations(ctx)
+	return slices.DeleteFunc(all, func(b store.DeclaredBlock) bool { return len(b.Sessions) == 0 }), err
+}
+
+// Declarations lists what present sessions declare, and the newest definition of each other block that was ever loaded.
+func (s *Store) Declarations(ctx context.Context) (list []store.DeclaredBlock, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	type name struct{ kind, name string }
+	declared := map[name]bool{}
+	latest := map[name]store.DeclaredBlock{}
 	for _, b := range s.blocks {
-		one := b.DeclaredBlock
-		for _, session := range slices.Sorted(maps.Keys(b.by)) {
-			if s.present(session, now) {
-				one.Sessions = append(one.Sessions, session)
-			}
-		}
+		one := s.blockNow(b, now)
+		latest[name{b.Kind, b.Name}] = one
 		if len(one.Sessions) > 0 {
+			declared[name{b.Kind, b.Name}] = true
 			list = append(list, one)
+		}
+	}
+	for n, b := range latest {
+		if !declared[n] {
+			list = append(list, b)
 		}
 	}
 	slices.SortFunc(list, func(x, y store.DeclaredBlock) int {
 		return cmp.Or(strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name), cmp.Compare(x.Number, y.Number))
 	})
+	return list[:min(len(list), store.DeclarationsListed)], nil
+}
+
+// BlockHistory lists the definitions of a block, the newest first.
+func (s *Store) BlockHistory(ctx context.Context, kind, name string, limit int) (list []store.DeclaredBlock, err error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	for _, b := range slices.Backward(s.blocks) {
+		if b.Kind == kind && b.Name == name && len(list) < limit {
+			list = append(list, s.blockNow(b, now))
+		}
+	}
 	return list, nil
+}
+
+// blockNow is a definition with the present sessions that declare it.
+func (s *Store) blockNow(b *declaredBlock, now time.Time) store.DeclaredBlock {
+	one := b.DeclaredBlock
+	one.Hash = b.hash
+	for _, session := range slices.Sorted(maps.Keys(b.by)) {
+		if s.present(session, now) {
+			one.Sessions = append(one.Sessions, session)
+		}
+	}
+	return one
 }

@@ -24,10 +24,20 @@ SELECT EXISTS (SELECT FROM known)
 
 -- name: declared_blocks
 -- Lists what present sessions declare.
-SELECT d.number, d.kind, d.name, d.body::text, d.first_at, d.first_by, d.last_at, d.last_by, r.sessions
-FROM (
-    SELECT r.number, array_agg(r.session ORDER BY r.session) AS sessions
-    FROM {schema}.agent AS a JOIN {schema}.declarer AS r ON r.session = a.session
-    WHERE a.present_until > now() GROUP BY r.number
-) AS r JOIN {schema}.declaration AS d ON d.number = r.number
+SELECT {declared_columns} FROM {declared_by} AS r JOIN {schema}.declaration AS d ON d.number = r.number
 ORDER BY d.kind, d.name, d.number
+
+-- name: declarations
+-- Lists what present sessions declare, and the newest definition of each other block that was ever loaded.
+SELECT e.number, e.kind, e.name, e.hash, e.body::text, e.first_at, e.first_by, e.last_at, e.last_by, coalesce(e.sessions, '{}')
+FROM (
+    SELECT d.number, d.kind, d.name, d.hash, d.body, d.first_at, d.first_by, d.last_at, d.last_by, r.sessions,
+        row_number() OVER (PARTITION BY d.kind, d.name ORDER BY r.sessions IS NULL, d.number DESC) AS place
+    FROM {schema}.declaration AS d LEFT JOIN {declared_by} AS r ON r.number = d.number
+) AS e
+WHERE e.place = 1 OR e.sessions IS NOT NULL ORDER BY e.kind, e.name, e.number LIMIT @limit
+
+-- name: block_history
+-- Lists the definitions of a block that were ever loaded, the newest first.
+SELECT {declared_columns} FROM {schema}.declaration AS d LEFT JOIN {declared_by} AS r ON r.number = d.number
+WHERE d.kind = @kind AND d.name = @name ORDER BY d.number DESC LIMIT @limit

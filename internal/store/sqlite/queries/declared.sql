@@ -18,10 +18,24 @@ INSERT INTO declarer (session, number) VALUES (@session, @number);
 
 -- name: declared_blocks
 -- Lists what present sessions declare.
-SELECT d.number, d.kind, d.name, d.body, d.first_at, d.first_by, d.last_at, d.last_by,
-    (SELECT json_group_array(s.session) FROM (
-        SELECT a.session FROM declarer AS r JOIN agent AS a ON a.session = r.session
-        WHERE r.number = d.number AND a.present_until > @now ORDER BY a.session) AS s) AS sessions
-FROM declaration AS d
+SELECT {declared_columns} FROM declaration AS d
 WHERE d.number IN (SELECT r.number FROM declarer AS r JOIN agent AS a ON a.session = r.session WHERE a.present_until > @now)
 ORDER BY d.kind, d.name, d.number;
+
+-- name: declarations
+-- Lists what present sessions declare, and the newest definition of each other block that was ever loaded.
+SELECT {declared_columns} FROM (
+    SELECT d.number, d.kind, d.name, d.hash, d.body, d.first_at, d.first_by, d.last_at, d.last_by, d.present,
+        row_number() OVER (PARTITION BY d.kind, d.name ORDER BY d.present DESC, d.number DESC) AS place
+    FROM (
+        SELECT d.number, d.kind, d.name, d.hash, d.body, d.first_at, d.first_by, d.last_at, d.last_by,
+            d.number IN (SELECT r.number FROM declarer AS r JOIN agent AS a ON a.session = r.session WHERE a.present_until > @now) AS present
+        FROM declaration AS d
+    ) AS d
+) AS d
+WHERE d.place = 1 OR d.present ORDER BY d.kind, d.name, d.number LIMIT @limit;
+
+-- name: block_history
+-- Lists the definitions of a block that were ever loaded, the newest first.
+SELECT {declared_columns} FROM declaration AS d
+WHERE d.kind = @kind AND d.name = @name ORDER BY d.number DESC LIMIT @limit;
