@@ -257,7 +257,13 @@ func (a *agent) collector() *telemetry.StoreCollector {
 		if err != nil {
 			return telemetry.StoreStats{}, err
 		}
-		return plainStats(stats), nil
+		plain := plainStats(stats)
+		orphans, err := a.store.RegionOrphans(ctx)
+		plain.RegionOrphans = map[string]int64{}
+		for _, o := range orphans {
+			plain.RegionOrphans[o.Region] += o.Due
+		}
+		return plain, err
 	}, a.metrics.StoreErrors.WithLabelValues("stats"), a.metrics.Outage, a.log)
 	a.registry.MustRegister(c)
 	return c

@@ -15,6 +15,8 @@ import (
 type agentsCmd struct {
 	List agentsListCmd `cmd:"" default:"withargs" help:"List agents by name."`
 
+	Regions agentsRegionsCmd `cmd:"" help:"List regions with due tasks that no running agent of the region declares."`
+
 	Drain    agentsDrainCmd    `cmd:"" help:"Have an agent exit once its running tasks have ended."`
 	Cordon   agentsCordonCmd   `cmd:"" help:"Have an agent claim nothing more."`
 	Uncordon agentsUncordonCmd `cmd:"" help:"Have a cordoned agent claim tasks again."`
@@ -27,7 +29,8 @@ type agentsListCmd struct {
 // Help gives examples.
 func (agentsListCmd) Help() string {
 	return `DONE/MIN is how many attempts have ended within the last minute, and CONFIG the hash of the configuration. Each start of an agent is
-a session of its own.
+a session of its own. A line below the table names each region with due tasks that no agent of it runs: see
+leasehold agents regions.
 
 Examples:
 
@@ -45,7 +48,10 @@ func (c agentsListCmd) Run(a *app) error {
 			return err
 		}
 		header := table.Row{"NAME", "SESSION", "STATE", "RUNNING", "DONE/MIN", "LAST SEEN", "REGION", "VERSION", "CONFIG"}
-		return printList(a, list, header, a.agentRow)
+		if err := printList(a, list, header, a.agentRow); err != nil {
+			return err
+		}
+		return a.regionLines(call, s, list)
 	})
 }
 

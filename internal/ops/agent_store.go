@@ -10,6 +10,9 @@ import (
 type Agents interface {
 	// ListAgents lists sessions by name, the newest first, 10,000 at most; without all, those that are present.
 	ListAgents(ctx context.Context, all bool) ([]store.AgentInfo, error)
+	// RegionOrphans lists the due rows of regions, by region and type, that no present agent with workers of that region declares. What it reads
+	// is bounded: see store.RegionLooked.
+	RegionOrphans(ctx context.Context) ([]store.RegionOrphan, error)
 	// OrderAgent gives the present sessions with that name or number an order, and returns them; ErrNoAgent where there is none.
 	// Each learns of it with its next heartbeat.
 	OrderAgent(ctx context.Context, agent string, order store.AgentOrder, by string) ([]store.AgentOrdered, error)

@@ -16,6 +16,7 @@ type StoreStats struct {
 	Waiting       []WaitingCount
 	OldestDue     map[string]time.Duration // by type: how long the longest overdue row has been due
 	Orphans       map[string]int64         // waiting rows, by type, of types that no present agent with workers declares
+	RegionOrphans map[string]int64         // due rows, by region, of types that no present agent with workers of the region declares
 	AgentsPresent int                      // with workers: observers do not count
 	BatchTasks    map[string]int64         // tasks of batches that have not ended, by state
 }
@@ -32,7 +33,7 @@ const (
 	statsTimeout  = 5 * time.Second        // one query of the store
 	statsKept     = 30 * time.Second       // figures older than this are not shown
 	scrapeWait    = 500 * time.Millisecond // how long a scrape waits for fresh figures
-	orphansShown  = 20                     // types without an agent that get a label of their own
+	orphansShown  = 20                     // types without an agent that get a label of their own, and regions
 	orphansFolded = "other"                // the label of the rest
 )
 
@@ -50,7 +51,7 @@ type StoreCollector struct {
 	answered time.Time     // when the last query returned, with or without an error
 	fresh    chan struct{} // closed with the next answer
 
-	waiting, oldest, orphans, agents, batches *prometheus.Desc
+	waiting, oldest, orphans, regions, agents, batches *prometheus.Desc
 }
 
 // NewStoreCollector makes a collector that reads the store with read, counts read's failures in errors, and reports them to
@@ -68,6 +69,8 @@ func NewStoreCollector(
 		waiting: desc("waiting", "Number of waiting rows in the store.", "type", "state"),
 		oldest:  desc("oldest_due_seconds", "Seconds for which the most overdue row has been due.", "type"),
 		orphans: desc("orphans", "Number of waiting rows of types that no present agent with workers declares.", "type"),
+		regions: desc("region_orphans",
+			"Number of due rows of a region in which no present agent with workers declares their type.", "region"),
 		agents:  desc("agents_present", "Number of present agents that have workers."),
 		batches: desc("batch_tasks", "Number of tasks of batches that have not ended.", "state"),
 	}
@@ -119,7 +122,7 @@ func (c *StoreCollector) age() (time.Duration, <-chan struct{}) {
 
 // Describe implements prometheus.Collector.
 func (c *StoreCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.agents, c.batches} {
+	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.regions, c.agents, c.batches} {
 		ch <- d
 	}
 }
@@ -155,6 +158,14 @@ func (c *StoreCollector) Collect(ch chan<- prometheus.Metric) {
 	for name, n := range orphans {
 		gauge(c.orphans, float64(n), name)
 	}
+	region := foldTypes(stats.RegionOrphans)
+	regions := map[string]int64{}
+	for name, n := range stats.RegionOrphans {
+		regions[region(name)] += n
+	}
+	for name, n := range regions {
+		gauge(c.regions, float64(n), name)
+	}
 	gauge(c.agents, float64(stats.AgentsPresent))
 	for state, n := range stats.BatchTasks {
 		gauge(c.batches, float64(n), state)
@@ -183,7 +194,7 @@ func (c *StoreCollector) latest() *StoreStats {
 	return c.stats
 }
 
-// foldTypes maps a row type to its label. Declared types keep their names: there are as many as were declared. Of
+// foldTypes maps a row type, or a region, to its label. Declared types keep their names: there are as many as were declared. Of
 // the others, which any INSERT can make up, the twenty with most rows keep theirs.
 func foldTypes(orphans map[string]int64) func(string) string {
 	names := make([]string, 0, len(orphans))

@@ -56,6 +56,7 @@ func TestStoreCollectorShowsTheStore(t *testing.T) {
 			Waiting:       []WaitingCount{{"a", "pending", 3}, {"a", "retry_pending", 1}},
 			OldestDue:     map[string]time.Duration{"a": 1500 * time.Millisecond},
 			Orphans:       map[string]int64{"gone": 2},
+			RegionOrphans: map[string]int64{"sg": 120},
 			AgentsPresent: 4,
 			BatchTasks:    map[string]int64{"waiting": 190, "succeeded": 10},
 		}, nil
@@ -67,6 +68,7 @@ func TestStoreCollectorShowsTheStore(t *testing.T) {
 			"leasehold_store_batch_tasks state=waiting 190",
 			"leasehold_store_oldest_due_seconds type=a 1.5",
 			"leasehold_store_orphans type=gone 2",
+			"leasehold_store_region_orphans region=sg 120",
 			"leasehold_store_waiting state=pending type=a 3",
 			"leasehold_store_waiting state=retry_pending type=a 1", "",
 		}, "\n"), scrape())
@@ -145,10 +147,10 @@ func TestStoreCollectorShowsNothingOld(t *testing.T) {
 
 func TestStoreCollectorFoldsMadeUpTypes(t *testing.T) {
 	read := func(context.Context) (StoreStats, error) {
-		s := StoreStats{Orphans: map[string]int64{"other": 1000}, OldestDue: map[string]time.Duration{}}
+		s := StoreStats{Orphans: map[string]int64{"other": 1000}, OldestDue: map[string]time.Duration{}, RegionOrphans: map[string]int64{}}
 		for i := range 100 {
 			name := fmt.Sprintf("made-up-%03d", i)
-			s.Orphans[name] = int64(i + 1)
+			s.Orphans[name], s.RegionOrphans[name] = int64(i+1), int64(i+1)
 			s.OldestDue[name] = time.Duration(i+1) * time.Second
 			s.Waiting = append(s.Waiting, WaitingCount{name, "pending", int64(i + 1)})
 		}
@@ -162,6 +164,8 @@ func TestStoreCollectorFoldsMadeUpTypes(t *testing.T) {
 		require.Equal(t, 20, strings.Count(out, "leasehold_store_orphans"),
 			"nineteen made up, and `other`, which is also a type")
 		require.Contains(t, out, "leasehold_store_orphans type=other 4321\n") // 1000 + 1 + 2 + … + 81
+		require.Equal(t, 21, strings.Count(out, "leasehold_store_region_orphans"), "twenty made up, and the rest")
+		require.Contains(t, out, "leasehold_store_region_orphans region=other 3240\n")
 		require.Contains(t, out, "leasehold_store_oldest_due_seconds type=other 81\n")
 		require.Contains(t, out, "leasehold_store_waiting state=pending type=other 3321\n")
 		require.Contains(t, out, "leasehold_store_waiting state=pending type=declared-29 1\n",

@@ -147,6 +147,7 @@ func Checks() []Check {
 		{"spill", spillChecks()},
 		{"rows of on_failed", onFailedChecks()},
 		{"orphans", append(orphanChecks(), orphanMoveChecks()...)},
+		{"orphans of regions", regionOrphanChecks()},
 		{"declared", declaredChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},

@@ -39,7 +39,7 @@ func (s *Store) Statements() map[string]string {
 	for _, name := range []string{
 		"claim", "claim_both", "claim_region", "claim_region_both", "claimed", "next_due", "settle", "settle_missed", "settle_locked", "settle_done",
 		"settle_done_counted", "renew", "renew_more", "renew_missed", "holders", "sweep", "adopt", "adopt_missed", "present", "cancels", "get",
-		"completed", "due_schedules", "look_plan", "chunk_obstacles", "spill",
+		"completed", "due_schedules", "look_plan", "chunk_obstacles", "spill", "region_orphans",
 		"claim_tenants", "claim_limited_tenants", "tenant_types", "find_tenants", "find_tenants_rollback",
 	} {
 		texts[name] = queries[name].Text

@@ -53,7 +53,7 @@ type statements struct {
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	Pauses, PauseType, ResumeType                                                           *sqltext.Query
 	Spill                                                                                   *sqltext.Query
-	Orphans, CancelOrphans, MoveOrphans                                                     *sqltext.Query
+	Orphans, CancelOrphans, MoveOrphans, RegionOrphans                                      *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
 	DayFailures *sqltext.Query
 	ClaimTenants, ClaimLimitedTenants, TenantTypes, FindTenants, FindTenantsRollback  *sqltext.Query

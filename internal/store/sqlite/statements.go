@@ -32,7 +32,7 @@ type statements struct {
 	AnySequenceRule, PutSequenceDeclarations, ForgetSequenceDeclarers, PutSequenceDeclarers, PutSequenceRule,
 	RemoveSequenceRule, NoteContinued *sqltext.Query
 	OrphanSequences, JudgeOrphans, JudgeSequence, NoteMovedLocks, NoteMovedTurns, MoveFollowers, MoveRows, AuditRows *sqltext.Query
-	Orphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                                 *sqltext.Query
+	Orphans, RegionOrphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                  *sqltext.Query
 	NextRegion, AnyLate, Spill                                                                                       *sqltext.Query
 	Pauses, PauseType, ResumeType, IsPaused                                                                          *sqltext.Query
 	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence        *sqltext.Query
