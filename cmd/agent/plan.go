@@ -81,7 +81,11 @@ func showPlan(w io.Writer, r *ops.PlanReport) error {
 	case len(r.Keeps) == 0:
 		fmt.Fprintf(&b, "replaces the configuration of %s\n", strings.Join(r.Replaces, ", "))
 	default:
-		fmt.Fprintf(&b, "replaces the configuration of %s; %s keep theirs\n", strings.Join(r.Replaces, ", "), strings.Join(r.Keeps, ", "))
+		keep := "keep theirs"
+		if len(r.Keeps) == 1 {
+			keep = "keeps its own"
+		}
+		fmt.Fprintf(&b, "replaces the configuration of %s; %s %s\n", strings.Join(r.Replaces, ", "), strings.Join(r.Keeps, ", "), keep)
 	}
 	for i := range r.Changes {
 		planLines(&b, &r.Changes[i])
