@@ -2,14 +2,12 @@
 
 -- In place of a constraint for each column: see functions/task_fits.sql. What a row has is checked when it comes, as all else is.
 ALTER TABLE {schema}.task ADD CONSTRAINT "columns must be within their bounds" CHECK (
-    fence > 0 OR octet_length(type) BETWEEN 1 AND 255 AND (key IS NULL OR octet_length(key) BETWEEN 1 AND 1024)
-        AND labels IS NULL AND max_attempts IS NULL
-        AND coalesce(region, lock, sequence, tenant, after_if, traceparent, created_by) IS NULL
+    fence > 0 OR octet_length(type) BETWEEN 1 AND 255 AND labels IS NULL AND max_attempts IS NULL
+        AND coalesce(region, key, lock, sequence, tenant, after_if, traceparent, created_by) IS NULL
     OR {schema}.task_fits(type, region, key, lock, sequence, tenant, after_if, max_attempts, labels, traceparent, created_by));
 ALTER TABLE {schema}.follow ADD CONSTRAINT "columns must be within their bounds" CHECK (
-    fence > 0 OR octet_length(type) BETWEEN 1 AND 255 AND (key IS NULL OR octet_length(key) BETWEEN 1 AND 1024)
-        AND labels IS NULL AND max_attempts IS NULL
-        AND coalesce(region, lock, sequence, tenant, after_if, traceparent, created_by) IS NULL
+    fence > 0 OR octet_length(type) BETWEEN 1 AND 255 AND labels IS NULL AND max_attempts IS NULL
+        AND coalesce(region, key, lock, sequence, tenant, after_if, traceparent, created_by) IS NULL
     OR {schema}.task_fits(type, region, key, lock, sequence, tenant, after_if, max_attempts, labels, traceparent, created_by));
 
 -- A row trigger WHEN (NEW.batch_id IS NOT NULL) would cost each row of a batch two thirds of what it costs to insert it,
