@@ -24,7 +24,8 @@ func TestSuiteFindsSabotage(t *testing.T) {
 	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(),
 		otherSabotages(), hostileSabotages(), liveSabotages(), operateSabotages(), batchSabotages(), revivalSabotages(),
 		namedSabotages(), followSabotages(), scheduleSabotages(), declaredSabotages(), chunkSabotages(), splitSabotages(), operatedSabotages(),
-		lockSabotages(), sequenceSabotages(), afterSabotages(), tenantSabotages(), onFailedSabotages(), orphanSabotages()) {
+		lockSabotages(), sequenceSabotages(), afterSabotages(), tenantSabotages(), onFailedSabotages(), orphanSabotages(),
+		spillSabotages()) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			sound := storetest.NewOnModel()
