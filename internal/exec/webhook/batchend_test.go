@@ -130,7 +130,9 @@ func TestBatchIsWrittenAnewWithoutWhatHasEnded(t *testing.T) {
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	hook, err := standardwebhooks.NewWebhook(secret)
 	require.NoError(t, err)
-	for name, fails := range map[string]bool{"after a try that failed": true, "while it was connecting": false} {
+	for name, fails := range map[string]int{
+		"while it was connecting": 0, "after a try that failed": 1, "after tries that failed, the first of them anew": 2, "after many": 4,
+	} {
 		t.Run(name, func(t *testing.T) {
 			var sent [][]element
 			w := batched(serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -144,17 +146,16 @@ func TestBatchIsWrittenAnewWithoutWhatHasEnded(t *testing.T) {
 			w.Secrets = []string{secret}
 			c := quiet(t)
 			ls := leases(t, 3, exectest.Attempt{})
-			first, ended := true, make(chan struct{})
+			tries, ended := 0, make(chan struct{})
 			c.tries = roundTrip(func(r *http.Request) (*http.Response, error) {
-				if first {
-					first = false
+				if tries++; tries == 1 {
 					ls[0].Stop(&lease.Cause{Verdict: task.TimedOut, Reason: "because"})
 					ls[2].Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "because"})
 					<-ended
 					<-ended
-					if fails {
-						return nil, io.ErrUnexpectedEOF
-					}
+				}
+				if tries <= fails {
+					return nil, io.ErrUnexpectedEOF
 				}
 				return c.transport.RoundTrip(r)
 			})

@@ -85,13 +85,13 @@ func batchID() string {
 	return "batch_" + hex.EncodeToString(random[:])
 }
 
-// renew writes the message anew without the attempts that have ended, and reports whether there were any. Nothing of it has left.
-func (b *batch) renew(m *Message) bool {
+// renew writes the message anew without the attempts that have ended, if there are any. Nothing of it has left.
+func (b *batch) renew(m *Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sent = false
 	if !b.old || b.open == 0 {
-		return false
+		return
 	}
 	b.old = false
 	first := b.rows[0].from
@@ -111,7 +111,6 @@ func (b *batch) renew(m *Message) bool {
 	b.many = n > 1
 	body = append(body, envelope.ManyTail...)
 	m.Body = body
-	return true
 }
 
 // batchMessage writes the request of a single attempt whose target w has a Batch.

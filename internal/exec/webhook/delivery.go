@@ -130,7 +130,8 @@ func (d *delivery) retry(r *http.Request, err error) (*http.Response, error) {
 					first = false
 					return nil, err
 				}
-				if d.batch != nil && d.batch.renew(d.message) {
+				if d.batch != nil { // each try begins with the body of the first, also after one that was written anew
+					d.batch.renew(d.message)
 					r = r.WithContext(r.Context())
 					r.Body, r.ContentLength = requestBody(d.message.Body), int64(len(d.message.Body))
 				}

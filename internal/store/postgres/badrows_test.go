@@ -17,7 +17,7 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 	h := newHarness(t)
 	h.exec(t, `ALTER TABLE SCHEMA.task DROP CONSTRAINT "fence must be between 0 and 2^62",
 		DROP CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload",
-		DROP CONSTRAINT "max_attempts must be between 1 and 1000"`)
+		DROP CONSTRAINT "columns must be within their bounds"`)
 	for columns, values := range map[string]string{
 		"fence": "9223372036854775807", "fence, session": "-9223372036854775808, 1", "attempt": "2147483647",
 		"attempt, session": "-2147483648, 1", "deferrals": "2147483647", "max_attempts": "-2147483648", "deadline": "'infinity'",
