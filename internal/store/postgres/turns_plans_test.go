@@ -30,7 +30,7 @@ func TestTurnsAndLocksReadLittle(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.exec(t, fillTurns)
-	conn := pgtest.Connect(t)
+	conn, other := pgtest.Connect(t), pgtest.Connect(t)
 	step := func(name, text string, most int) {
 		least := math.MaxInt
 		for tries := 5; tries >= 0; tries-- { // catalogs count, too: see TestStepsOfWaitingRowsReadLittle
@@ -61,14 +61,15 @@ func TestTurnsAndLocksReadLittle(t *testing.T) {
 		}
 		for _, column := range []string{"sequence", "lock"} {
 			for _, of := range []string{"few", "many"} {
-				var rows string
-				require.NoError(t, conn.QueryRow(t.Context(), h.q(`SELECT `+strings.ReplaceAll(ids[of], "COLUMN", column)+`::text`)).Scan(&rows))
+				var rows, names string
+				require.NoError(t, other.QueryRow(t.Context(), h.q(strings.ReplaceAll(`SELECT `+ids[of]+`::text,
+					(SELECT array_agg(t.COLUMN ORDER BY u.n)::text FROM unnest(`+ids[of]+`) WITH ORDINALITY AS u (id, n) JOIN SCHEMA.task AS t ON t.id = u.id)`,
+					"COLUMN", column))).Scan(&rows, &names))
 				take := map[string]string{
 					"sequence": `SELECT SCHEMA.take_turns('` + rows + `')`,
-					"lock": `SELECT SCHEMA.take_locks('` + rows + `', (SELECT array_agg(t.lock ORDER BY u.n) FROM unnest('` + rows + `'::bigint[])
-						WITH ORDINALITY AS u (id, n) JOIN SCHEMA.task AS t ON t.id = u.id), NULL)`,
+					"lock":     `SELECT SCHEMA.take_locks('` + rows + `', '` + names + `', NULL)`,
 				}[column]
-				step("take "+of+" by "+column+analysed, take, map[string]int{"few": 8000, "many": 25000}[of])
+				step("take "+of+" by "+column+analysed, take, map[string]int{"few": 8000, "many": 12000}[of])
 			}
 			h.exec(t, map[string]string{
 				"sequence": `INSERT INTO SCHEMA.sequence_note (type, name) SELECT 'a', n::text FROM generate_series(1, 99) AS n UNION ALL SELECT 'a', 'many'`,
@@ -76,7 +77,7 @@ func TestTurnsAndLocksReadLittle(t *testing.T) {
 			}[column])
 			step("promote by "+column+analysed, map[string]string{
 				"sequence": `SELECT SCHEMA.promote_turns(1000)`, "lock": `SELECT SCHEMA.promote_locks(1000)`,
-			}[column], 8000)
+			}[column], 4000)
 		}
 	}
 }
