@@ -94,7 +94,7 @@ func definitionRow(d ops.Definition) table.Row {
 	}
 }
 
-// showDefinitions writes the definitions of a block for people.
+// showDefinitions writes the definitions of a block as text.
 func showDefinitions(w io.Writer, list []ops.Definition) error {
 	var b strings.Builder
 	for i := range list {

@@ -96,6 +96,14 @@ func TestKeepsDue(t *testing.T) {
 	require.False(t, success(released).KeepsDue(), "something was tried")
 }
 
+func TestDueAnew(t *testing.T) {
+	require.False(t, success(ends(task.Failed, task.StateRetryPending)).DueAnew())
+	require.False(t, success(silent, ends(task.Drained, task.StatePending)).DueAnew())
+	require.True(t, success(ends(task.Deferred, task.StatePending)).DueAnew(), "the task itself asked for it")
+	require.True(t, success(ends(task.Failed, task.StateRollbackPending)).DueAnew(), "the rollback begins")
+	require.False(t, success(rollback, ends(task.Failed, task.StateRollbackPending)).DueAnew(), "and is retried")
+}
+
 func TestCancelUnseen(t *testing.T) {
 	for next, want := range map[task.State]bool{
 		task.StatePending: true, task.StateRetryPending: true, task.StateSucceeded: false, task.StateFailed: false,

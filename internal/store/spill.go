@@ -1,11 +1,12 @@
 package store
 
-import (
-	"time"
-)
+import "time"
 
-// SpillMost is how many rows one call spills at most.
-const SpillMost = 1000
+// Bounds of one call that spills.
+const (
+	SpillMost    = 1000   // rows that one call spills at most
+	SpillRegions = 10_000 // regions of a row type that it looks at, in the order of their names: more are not supported
+)
 
 // Spill is after how long the rows of one row type may be taken by agents of other regions than theirs.
 type Spill struct {

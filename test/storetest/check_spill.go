@@ -17,7 +17,7 @@ func spillChecks() []Check {
 		{"a retried row has waited since it was first due", spillRetried},
 		{"a row that asked to be run later is due anew", spillDeferred},
 		{"a rollback is due anew", spillRollback},
-		{"a row that was given back has kept its place", spillReleased},
+		{"a row that was released has kept its place", spillReleased},
 		{"a revived row is of its region again", spillRevived},
 		{"a replaced row is of the new region", spillReplaced},
 		{"rows with a lock, a sequence, a tenant", spillFlow},

@@ -19,7 +19,7 @@ func (s *Store) Spill(ctx context.Context, region string, types []store.Spill) (
 		notified := false
 		return s.change(ctx, conn, func(on querier) error {
 			return scanOne(ctx, on, []any{&n, &notified}, s.sql.Spill, arg("types", names), arg("afters", afters),
-				arg("region", storable(region)), arg("most", int64(store.SpillMost)))
+				arg("region", storable(region)), arg("most", int64(store.SpillMost)), arg("regions", store.SpillRegions))
 		})
 	})
 	if err == nil && n > 0 {

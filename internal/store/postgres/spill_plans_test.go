@@ -36,7 +36,7 @@ func TestALookForRowsThatSpillReadsLittle(t *testing.T) {
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	args := []any{[]string{"a", "b"}, []int64{time.Minute.Microseconds(), time.Minute.Microseconds()}, int64(1000), "sg"}
+	args := []any{[]string{"a", "b"}, []int64{time.Minute.Microseconds(), time.Minute.Microseconds()}, 10_000, int64(1000), "sg"}
 	pages := buffers(t, withArgs{tx, args}, text)
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Less(t, pages, 400)

@@ -9,9 +9,6 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// spillRegions bounds how many regions of a type one call looks at.
-const spillRegions = 256
-
 // lateRows are the rows of a type and a region that have been due since before a time.
 type lateRows struct {
 	typ, region string
@@ -55,7 +52,7 @@ func (s *Store) Spill(ctx context.Context, region string, types []store.Spill) (
 // lateRows adds the regions of which rows of a type have waited too long.
 func (t *snapshot) lateRows(own string, of store.Spill, now time.Time, late *[]lateRows) error {
 	region := ""
-	for range spillRegions {
+	for range store.SpillRegions {
 		err := t.row([]any{&region}, t.sql.NextRegion, arg("type", of.Type), arg("after", region))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil

@@ -322,8 +322,10 @@ BEGIN
     END IF;
     IF cardinality(barred) > 0 THEN
         PERFORM {schema}.cancel_rows(barred, array_fill(false, ARRAY[cardinality(barred)]), NULL);
+        -- The server's clock may have been set back since this call began: the bound only keeps the tables of other days out.
         UPDATE {schema}.task_archive AS a SET error = b.why, cancelled_for = b.because
-        FROM unnest(barred, because, why) AS b (id, because, why) WHERE a.id = b.id AND a.finished_at >= began;
+        FROM unnest(barred, because, why) AS b (id, because, why)
+        WHERE a.id = b.id AND a.finished_at >= least(began, clock_timestamp()) - interval '1 hour';
         GET DIAGNOSTICS cancelled = ROW_COUNT;
     END IF;
     UPDATE {schema}.dependent AS d SET stage = 'look', place = 0, dirty = false WHERE d.task_id = ANY (again);

@@ -8,7 +8,7 @@ WITH RECURSIVE place AS (
         WHERE t.region IS NOT NULL AND t.held IS NULL AND t.state IN ('pending', 'retry_pending', 'rollback_pending')
           AND t.type = p.type AND t.region > p.region
         ORDER BY t.region LIMIT 1) AS next
-    WHERE p.n < 256
+    WHERE p.n < @regions::integer
 ), late AS MATERIALIZED (
     SELECT r.id FROM place AS p CROSS JOIN LATERAL (
         SELECT t.id FROM {schema}.task AS t
