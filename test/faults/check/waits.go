@@ -39,25 +39,32 @@ func waitsForAll(x *index, f *found) {
 	}
 }
 
-// inspectWait looks where another row stood when one was claimed first.
+// inspectWait looks where another row stood before one was claimed first. A row that has been freed stays so, whatever its batch makes of the
+// other before it is claimed: it is enough that the other stood well at one moment since the row was inserted.
 func (x *index) inspectWait(s, before *record, f *found) {
 	i := slices.IndexFunc(s.moves, func(m *history.Move) bool { return m.State == string(task.StateRunning) })
 	if i < 0 {
 		return
 	}
 	var stood *history.Move
+	well := false
 	for _, m := range before.moves {
-		if m.Serial < s.moves[i].Serial {
-			stood = m
+		if m.Serial > s.moves[i].Serial {
+			break
 		}
+		if m.Serial < s.moves[0].Serial {
+			well = false
+		}
+		stood, well = m, well || m.Archived && (s.enqueued.AfterAny || m.State == string(task.StateSucceeded))
 	}
-	switch {
+	switch fence := s.moves[i].Fence; {
+	case well:
 	case stood == nil:
-		f.add(StartsAfterAll, x.last(s), s.id, "it was claimed with fence %d, and task %d was not there", s.moves[i].Fence, before.id)
+		f.add(StartsAfterAll, x.last(s), s.id, "it was claimed with fence %d, and task %d was not there", fence, before.id)
 	case !stood.Archived:
-		f.add(StartsAfterAll, x.last(s), s.id, "it was claimed with fence %d, and task %d was %s", s.moves[i].Fence, before.id, stood.State)
-	case !s.enqueued.AfterAny && stood.State != string(task.StateSucceeded):
-		f.add(StartsAfterAll, x.last(s), s.id, "it was claimed with fence %d, and task %d had ended as %s", s.moves[i].Fence, before.id, stood.State)
+		f.add(StartsAfterAll, x.last(s), s.id, "it was claimed with fence %d, and task %d was %s", fence, before.id, stood.State)
+	default:
+		f.add(StartsAfterAll, x.last(s), s.id, "it was claimed with fence %d, and task %d had ended as %s", fence, before.id, stood.State)
 	}
 }
 

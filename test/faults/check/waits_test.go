@@ -21,6 +21,27 @@ func waits(m *maker, state string, afterAny bool) {
 	m.path(1, 0, "running 1 1")
 }
 
+// takenBack makes a row of a batch that succeeds and is rolled back, and then one that waited for it is claimed. That one was inserted before
+// the first began, or after all of that.
+func takenBack(m *maker, before bool) {
+	m.row(1, built, "rolled_back", 5, 1, in(7))
+	m.row(2, plain, "succeeded", 2, 1, func(e *history.Enqueued, _ *history.Row) { e.After = []int64{1} })
+	m.path(1, 0, "pending 0 0")
+	if before {
+		m.path(2, 0, "pending 0 0")
+	}
+	m.path(1, 0, "running 1 1", "succeeded 2 1", "rollback_pending 3 0", "rollback_running 4 1", "rolled_back 5 1")
+	if !before {
+		m.path(2, 0, "pending 0 0")
+	}
+	m.path(2, 0, "running 1 1", "succeeded 2 1")
+	m.try(1, a1, 1, 1, 1).end(2, "succeeded")
+	m.settled(1, 1, 1, "succeeded")
+	m.rollBack(4, a2, 1, 4, 1).end(5, "succeeded")
+	m.batch(7, "rolled_back", "rollback", history.Counts{Total: 1, RolledBack: 1})
+	m.try(6, a1, 2, 1, 1).end(7, "succeeded")
+}
+
 // forOne makes a row that was cancelled for another.
 func forOne(m *maker, state, reason string, afterAny bool) {
 	m.row(1, plain, state, 2, 1)
@@ -68,6 +89,8 @@ func TestWaits(t *testing.T) {
 			m.path(1, 0, "failed 2 1")
 			m.path(2, 0, "running 1 1", "succeeded 2 1")
 		}},
+		{"the other is rolled back with its batch before the row is claimed", "", func(m *maker) { takenBack(m, true) }},
+		{"and before the row was there", check.StartsAfterAll, func(m *maker) { takenBack(m, false) }},
 		{"it is cancelled for the other", "", func(m *maker) { forOne(m, "failed", "task 1 failed", false) }},
 		{"for another", check.CancelledForOne, func(m *maker) { forOne(m, "failed", "task 7 failed", false) }},
 		{"for one that has succeeded", check.CancelledForOne, func(m *maker) { forOne(m, "succeeded", "task 1 failed", false) }},
