@@ -15,6 +15,14 @@ import (
 // errQueue: a call waited its bound for its turn, behind calls of this process that wait for the lock themselves.
 var errQueue = errors.New("many calls wait for their turn to write, or another program keeps the file locked")
 
+// queueError is what to say of err, which ended the wait for the turn of a call whose context is ctx.
+func queueError(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return errQueue
+	}
+	return err
+}
+
 var errClosed = errors.New("it is closed")
 
 // code is the primary result code of SQLite in err; 0 where it has none (https://sqlite.org/rescode.html).

@@ -71,7 +71,7 @@ func TestAHoldMakesWritesWait(t *testing.T) {
 		require.NoError(t, err, "reads go on")
 		_, err = h.Completed(t.Context(), []store.Held{{ID: row.ID, Fence: row.Fence}})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(h.write.token) == 1 }, 10*time.Second, time.Millisecond, name)
+		require.Eventually(t, func() bool { return h.write.queue.busy() }, 10*time.Second, time.Millisecond, name)
 		over.Store(true)
 		commit()
 		require.NoError(t, <-written, name)

@@ -27,7 +27,7 @@ func (s *Store) TakePings(ctx context.Context, rows []store.RemotePing) ([]store
 		return nil, nil
 	}
 	replies := make([]store.PingReply, len(rows))
-	err := s.update(ctx, "take pings", func(t *tx) error {
+	err := s.keep(ctx, "take pings", func(t *tx) error {
 		p := pinging{tx: t, policies: map[task.PolicyHash]task.Policy{}}
 		for i := range rows {
 			var err error

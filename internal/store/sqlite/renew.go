@@ -42,7 +42,7 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []store.Re
 		return nil, nil
 	}
 	answers := make([]store.Answer, len(rows))
-	err := s.update(ctx, "renew leases", func(t *tx) error {
+	err := s.keep(ctx, "renew leases", func(t *tx) error {
 		for i := range rows {
 			n, err := t.renew(session, &rows[i])
 			if err != nil {

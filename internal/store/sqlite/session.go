@@ -37,7 +37,7 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 // Present writes the session's heartbeat, and reads what it holds.
 func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.HeartbeatReply, err error) {
 	a := p.Agent
-	err = s.update(ctx, "say present", func(t *tx) error {
+	err = s.keep(ctx, "say present", func(t *tx) error {
 		if err := t.keepPolicies(a.Policies); err != nil {
 			return err
 		}

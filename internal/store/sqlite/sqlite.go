@@ -140,14 +140,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.busy)
 	defer cancel()
-	release, err := s.write.turn(ctx)
+	p, err := s.write.enter(ctx, ordinary)
 	if errors.Is(err, errClosed) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("close store %s: a call does not end: %w", s.path, err)
 	}
-	defer release()
+	defer p.leave()
 	if err := errors.Join(s.read.Close(), s.write.close()); err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, err)
 	}

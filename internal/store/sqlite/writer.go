@@ -12,11 +12,11 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// writer is the one connection that writes. Calls take turns in the order in which they came.
+// writer is the one connection that writes. Calls take turns.
 type writer struct {
 	db    *sql.DB
 	conn  *sql.Conn
-	token chan struct{}
+	queue queue
 	stmts map[string]*sql.Stmt // prepared once, by their text; only the call whose turn it is uses it
 	pace  pace
 	held  atomic.Bool // a transaction has the lock
@@ -33,7 +33,7 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{db: db, token: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, large: map[task.ID]bool{}}
+	w := &writer{db: db, stmts: map[string]*sql.Stmt{}, large: map[task.ID]bool{}}
 	if w.conn, err = db.Conn(ctx); err == nil {
 		err = s.useWAL(ctx, w.conn)
 	}
@@ -74,18 +74,17 @@ func (w *writer) close() error {
 	return errors.Join(append(errs, w.db.Close())...)
 }
 
-// turn waits for the turn to write.
-func (w *writer) turn(ctx context.Context) (release func(), err error) {
-	select {
-	case w.token <- struct{}{}:
-		if w.closed {
-			<-w.token
-			return nil, errClosed
-		}
-		return func() { <-w.token }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// enter waits for the turn to write.
+func (w *writer) enter(ctx context.Context, u urgency) (*ticket, error) {
+	p, err := w.queue.enter(ctx, u)
+	if err != nil {
+		return nil, err
 	}
+	if w.closed {
+		p.leave()
+		return nil, errClosed
+	}
+	return p, nil
 }
 
 // tx is a transaction of the writer. Once begun it is carried to its end whatever becomes of the caller's context: it
@@ -102,23 +101,38 @@ const longWait = time.Second
 
 // update runs fn in a transaction and commits what it did. Waiting for it is bounded by ctx and by the store's bound.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error {
+	return s.updateAs(ctx, ordinary, op, fn)
+}
+
+// keep is update for a call that keeps what this process has: see pressing.
+func (s *Store) keep(ctx context.Context, op string, fn func(*tx) error) error {
+	return s.updateAs(ctx, pressing, op, fn)
+}
+
+func (s *Store) updateAs(ctx context.Context, u urgency, op string, fn func(*tx) error) error {
 	limit := time.Now().Add(s.busy)
 	wait, cancel := context.WithDeadline(ctx, limit)
-	release, err := s.write.turn(wait)
-	cancel()
+	defer cancel()
+	p, err := s.write.enter(wait, u)
 	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			err = errQueue
-		}
-		return s.explain(op, err)
+		return s.explain(op, queueError(ctx, err))
 	}
-	defer release()
+	defer p.leave()
 	if err := s.write.pace.wait(ctx); err != nil {
 		return s.explain(op, err)
 	}
 	t := &tx{ctx: context.WithoutCancel(ctx), w: s.write, sql: s.sql}
 	start := time.Now()
-	if err := s.retryBusy(ctx, limit, func() error { return t.run("BEGIN IMMEDIATE") }); err != nil {
+	err = s.retryBusy(ctx, limit, func() error {
+		err := t.run("BEGIN IMMEDIATE")
+		if isBusy(err) {
+			if passed := p.letPass(wait); passed != nil {
+				return queueError(ctx, passed)
+			}
+		}
+		return err
+	})
+	if err != nil {
 		return s.explain(op, err)
 	}
 	if waited := time.Since(start); waited > longWait {
