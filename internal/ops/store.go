@@ -24,6 +24,9 @@ type Store interface {
 	Takers(ctx context.Context, typ string) (store.Takers, error)
 	// Pauses lists the types that are paused, by name, 10,000 at most.
 	Pauses(ctx context.Context) ([]store.TypePause, error)
+	// Redactions returns the names of the members that are masked where documents are shown, by row type: those of the configuration that was
+	// loaded last, and those that present agents declare.
+	Redactions(ctx context.Context) (map[string][]string, error)
 	// Ping checks that the store can be reached and that its schema admits the binary (*store.SchemaError otherwise).
 	Ping(ctx context.Context) error
 }

@@ -79,14 +79,17 @@ func (d *declared) batch(phase task.Phase) *task.Batch {
 // describe returns the description of a session that goes by these declarations.
 func (g *generation) describe(a store.Agent) store.Agent {
 	a.Region, a.Config, a.Workers, a.Policies = g.Region, g.Config, g.Workers, g.policies
-	a.Types, a.Limits, a.Sequences = nil, nil, nil
+	a.Types, a.Limits, a.Sequences, a.Redact = nil, nil, nil, map[string][]string{}
 	for _, t := range g.Types {
 		a.Types = append(a.Types, t.Names()...)
 		if l := limitOf(t); bounded(l) {
 			a.Limits = append(a.Limits, l)
 		}
-		if t.OnFailure != "" {
-			for _, name := range t.Names() {
+		for _, name := range t.Names() {
+			if len(t.Redact) > 0 {
+				a.Redact[name] = t.Redact
+			}
+			if t.OnFailure != "" {
 				a.Sequences = append(a.Sequences, store.TypeSequence{Type: name, OnFailure: t.OnFailure})
 			}
 		}

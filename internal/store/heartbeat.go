@@ -30,6 +30,18 @@ type Agent struct {
 	Limits []TypeLimit
 	// Sequences are what the session declares of the sequences of row types. They come into force as limits do.
 	Sequences []TypeSequence
+	// Redact are the members that the session's configuration masks where documents are shown, by row type: of types that have any.
+	// They are masked once the session has joined or a heartbeat has been accepted.
+	Redact map[string][]string
+}
+
+// RedactText returns Redact as a JSON object, the same for the same members.
+func (a *Agent) RedactText() string {
+	if len(a.Redact) == 0 {
+		return "{}"
+	}
+	text, _ := json.Marshal(a.Redact) // of texts, in the order of the types
+	return string(text)
 }
 
 // NamedPolicy is a policy with the type that declares it.

@@ -31,10 +31,12 @@ type Type struct {
 	Policy    Policy
 	// SpillAfter is after how long agents of other regions may take its rows, since they were first due; 0: never.
 	SpillAfter time.Duration
-	Target     Target // of the run phase; never nil
-	Check      Target // asked before each run attempt whether the task is done already; nil: not asked
-	Rollback   Target // of the rollback phase; nil: the type cannot be rolled back
-	Source     string // "file:line" of the declaration, for messages
+	// Redact names the members of documents that are masked where tasks are shown. What attempts get has them all.
+	Redact   []string
+	Target   Target // of the run phase; never nil
+	Check    Target // asked before each run attempt whether the task is done already; nil: not asked
+	Rollback Target // of the rollback phase; nil: the type cannot be rolled back
+	Source   string // "file:line" of the declaration, for messages
 }
 
 // TenantLimit bounds the attempts of each tenant of a type, on all agents together.

@@ -144,6 +144,7 @@ func Checks() []Check {
 		{"look", lookChecks()},
 		{"agents", agentChecks()},
 		{"paused types", pauseChecks()},
+		{"redactions", redactionChecks()},
 		{"spill", spillChecks()},
 		{"rows of on_failed", onFailedChecks()},
 		{"orphans", append(orphanChecks(), orphanMoveChecks()...)},

@@ -60,6 +60,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`INSERT INTO SCHEMA.schedule (name, task, cron) VALUES ('acme', 'report', '0 4 * * *')
 			ON CONFLICT (name) DO UPDATE SET task = excluded.task, cron = excluded.cron, every = excluded.every, jitter = excluded.jitter`,
 		`SELECT SCHEMA.remove_schedule('other')`,
+		`SELECT type, name FROM SCHEMA.redactions`,
 	} {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
@@ -80,6 +81,8 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT * FROM SCHEMA.agent`,
 		`UPDATE SCHEMA.agent SET idle = true`,
 		`SELECT * FROM SCHEMA.policy`,
+		`SELECT * FROM SCHEMA.redaction`,
+		`INSERT INTO SCHEMA.redaction (type, names) VALUES ('a', '[]')`,
 		`SELECT * FROM SCHEMA.schema_version`,
 		`SELECT * FROM SCHEMA.secret`,
 		`SELECT SCHEMA.take_pings('{1}', '{1}', '{}', '{}', '{}', '{}')`,

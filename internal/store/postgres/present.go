@@ -28,9 +28,13 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 			return err
 		}
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			err := queryRow(ctx, tx, s.sql.Join, arg("name", storable(a.Name)), arg("region", storable(a.Region)),
+			err := exec(ctx, tx, s.sql.NoteRedactions, arg("session", int64(0)), arg("types", types(a)), arg("redact", a.RedactText()))
+			if err != nil {
+				return err
+			}
+			err = queryRow(ctx, tx, s.sql.Join, arg("name", storable(a.Name)), arg("region", storable(a.Region)),
 				arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types(a)),
-				arg("presence", a.Presence.Microseconds())).Scan((*int64)(&session))
+				arg("redact", a.RedactText()), arg("presence", a.Presence.Microseconds())).Scan((*int64)(&session))
 			if err != nil {
 				return err
 			}
@@ -66,7 +70,7 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 			return nil
 		}, s.sql.Present, arg("session", int64(p.Session)), arg("name", storable(a.Name)),
 			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
-			arg("types", types(a)), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
+			arg("types", types(a)), arg("redact", a.RedactText()), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
 			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)), arg("now", now),
 			arg("calm", view.Calm.Microseconds()),
 			arg("tolerance", store.JumpTolerance.Microseconds()))

@@ -811,6 +811,7 @@ CREATE TABLE {schema}.agent (
     minute        bigint NOT NULL DEFAULT 0, -- of these, those of the last minute
     ordered       text,                      -- what an operator wants of it (order_agent): 'cordon' or 'drain'
     ordered_by    text,
+    redact        jsonb NOT NULL DEFAULT '{}', -- names of the members that are masked, by row type
     -- The last heartbeat, if by then the session had seen no jump of the clock for its whole TTL: what had expired by this
     -- time has expired indeed. Named leases depend on it (lease_lapsed).
     calm_at       timestamptz
@@ -849,6 +850,21 @@ CREATE TABLE {schema}.declarer (
     number  bigint NOT NULL,
     PRIMARY KEY (session, number)
 );
+
+-- Members that are masked where documents of a row type are shown, as the configuration has it that was loaded last: of types that have ever had
+-- some.
+CREATE TABLE {schema}.redaction (
+    type  text PRIMARY KEY,
+    names jsonb NOT NULL -- a list
+);
+
+-- All that are masked: also what other present agents declare.
+CREATE VIEW {schema}.redactions AS
+    SELECT r.type, n.name FROM {schema}.redaction AS r CROSS JOIN LATERAL jsonb_array_elements_text(r.names) AS n (name)
+    UNION
+    SELECT d.type, n.name FROM {schema}.agent AS a CROSS JOIN LATERAL jsonb_each(a.redact) AS d (type, names)
+    CROSS JOIN LATERAL jsonb_array_elements_text(d.names) AS n (name)
+    WHERE a.present_until > now();
 
 -- Named leases: one row for each name that is held, or was held and expired without a release. Only functions write it:
 -- acquire, renew_lease and release_lease.

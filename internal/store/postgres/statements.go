@@ -51,7 +51,7 @@ type statements struct {
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	Unblock, Blocked, Related, Neighbours, Predecessors                                     *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
-	Pauses, PauseType, ResumeType                                                           *sqltext.Query
+	Pauses, PauseType, ResumeType, NoteRedactions, Redactions                               *sqltext.Query
 	Spill                                                                                   *sqltext.Query
 	Orphans, CancelOrphans, MoveOrphans, RegionOrphans                                      *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,

@@ -494,6 +494,7 @@ CREATE TABLE agent (
     minute        INTEGER NOT NULL DEFAULT 0, -- of these, those of the last minute
     ordered       TEXT,                       -- what an operator wants of it: 'cordon' or 'drain'
     ordered_by    TEXT,
+    redact        TEXT NOT NULL DEFAULT '{}', -- a JSON object: names of the members that are masked, by row type
     -- The last heartbeat, if by then the session had seen no jump of the clock for its whole TTL: what had expired by this
     -- time has expired indeed. Named leases depend on it (lapsed_lease).
     calm_at       TEXT
@@ -527,6 +528,17 @@ CREATE TABLE declarer (
     number  INTEGER NOT NULL,
     PRIMARY KEY (session, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Members that are masked where documents of a row type are shown, as the configuration has it that was loaded last: of types that have ever had
+-- some.
+CREATE TABLE redaction (
+    type  TEXT NOT NULL PRIMARY KEY,
+    names TEXT NOT NULL -- JSON list
+) STRICT, WITHOUT ROWID;
+
+-- All that are masked: also what other present agents declare.
+CREATE VIEW redactions AS
+    {redactions_at now=strftime('%Y-%m-%dT%H:%M:%fZ','now')};
 
 -- Types of waiting rows that no present agent with workers declares, neither as the name of a task type nor as an alias. declared_at is when
 -- one last did, and declared_as the name of the task type.

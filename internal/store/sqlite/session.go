@@ -20,8 +20,11 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 		if err := t.keepPolicies(a.Policies); err != nil {
 			return err
 		}
+		if err := t.noteRedactions(0, &a); err != nil {
+			return err
+		}
 		err := t.row([]any{&session}, t.sql.Join, arg("name", a.Name), arg("region", null(a.Region)), arg("version", a.Version),
-			arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)), arg("now", stamp(t.now)),
+			arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)), arg("redact", a.RedactText()), arg("now", stamp(t.now)),
 			arg("until", stamp(t.now.Add(a.Presence))))
 		if err != nil {
 			return err
@@ -46,9 +49,12 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.Heartb
 		if view.Vouches(t.now, a.Presence) {
 			calmAt = stamp(t.now)
 		}
+		if err := t.noteRedactions(p.Session, &a); err != nil {
+			return err
+		}
 		if _, err := t.exec(t.sql.Present, arg("session", int64(p.Session)), arg("name", a.Name), arg("region", null(a.Region)),
 			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)),
-			arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
+			arg("redact", a.RedactText()), arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
 			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)), arg("calm_at", calmAt)); err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ type statements struct {
 	OrphanSequences, JudgeOrphans, JudgeSequence, NoteMovedLocks, NoteMovedTurns, MoveFollowers, MoveRows, AuditRows *sqltext.Query
 	Orphans, RegionOrphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                  *sqltext.Query
 	NextRegion, AnyLate, Spill                                                                                       *sqltext.Query
+	NoteRedactions, Redactions                                                                                       *sqltext.Query
 	Pauses, PauseType, ResumeType, IsPaused                                                                          *sqltext.Query
 	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence        *sqltext.Query
 	// settle.sql, tally.sql, complete.sql

@@ -25,13 +25,14 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 
 // see writes a session's row, anew if need be, and its policies.
 func (s *Store) see(session task.Session, a store.Agent, now time.Time) {
+	s.noteRedactions(session, a)
 	row := s.agents[session]
 	if row == nil {
 		row = &Agent{StartedAt: now}
 		s.agents[session] = row
 	}
 	row.Name, row.Types, row.Workers = a.Name, a.Types, a.Workers
-	row.Region, row.Version, row.Config = a.Region, a.Version, a.Config
+	row.Region, row.Version, row.Config, row.Redact = a.Region, a.Version, a.Config, a.Redact
 	row.SeenAt, row.PresentUntil = now, now.Add(a.Presence)
 	for hash, p := range a.Policies {
 		if _, there := s.policies[hash]; !there {

@@ -45,6 +45,7 @@ type Store struct {
 	operations        []*Operation      // oldest first; those that are over stay
 	pauses            []store.TypePause // by type
 	audit             []Audit
+	redactions        map[string][]string // what the configuration masks that was loaded last, by row type
 	named             map[string]*NamedLease
 	schedules         map[string]*Schedule
 	declarations      []*declared      // by number, from 1
@@ -143,7 +144,8 @@ type Agent struct {
 	Version      string
 	Config       string
 	Types        []string
-	Workers      int // 0: an observer
+	Redact       map[string][]string // members that its configuration masks, by row type
+	Workers      int                 // 0: an observer
 	Running      int
 	Done, Minute int64
 	Draining     bool
@@ -166,6 +168,7 @@ func New(clock func() time.Time) *Store {
 		follow:     map[[2]string]*Row{},
 		attempts:   map[task.ID][]Attempt{},
 		agents:     map[task.Session]*Agent{},
+		redactions: map[string][]string{},
 		policies:   map[task.PolicyHash]store.NamedPolicy{},
 		kept:       map[task.ID]int{},
 		listeners:  map[*func(store.News)]struct{}{},

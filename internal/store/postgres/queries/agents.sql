@@ -2,8 +2,8 @@
 
 -- name: join
 -- Starts a session.
-INSERT INTO {schema}.agent (name, region, version, config, workers, types, present_until)
-VALUES (@name, nullif(@region, ''), @version, @config, @workers, @types, now() + @presence::bigint * interval '1 microsecond')
+INSERT INTO {schema}.agent (name, region, version, config, workers, types, redact, present_until)
+VALUES (@name, nullif(@region, ''), @version, @config, @workers, @types, @redact::jsonb, now() + @presence::bigint * interval '1 microsecond')
 RETURNING session
 
 -- name: leave

@@ -2,17 +2,19 @@
 -- number; fresh says so. The next column says whether types have limits (declare_limits), and the one after
 -- it whether any has a rule for its sequences (declare_sequences). calm_at is the time if the session
 -- (@now, @calm: see sweep) has known the clock without a jump for its whole TTL.
-WITH seen AS (
-    INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
+WITH noted AS (
+    {note_redactions}
+), seen AS (
+    INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, redact, present_until, draining,
                                 running, done, minute, ordered, calm_at)
-    VALUES (@session, @name, nullif(@region, ''), @version, @config, @workers, @types,
+    VALUES (@session, @name, nullif(@region, ''), @version, @config, @workers, @types::text[], @redact::jsonb,
         now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done, @minute, nullif(@order, ''),
         CASE WHEN @calm::bigint >= @presence::bigint
              AND now() BETWEEN @now::timestamptz - @tolerance::bigint * interval '1 microsecond'
                  AND @now::timestamptz + @tolerance::bigint * interval '1 microsecond' THEN now() END)
     ON CONFLICT (session) DO UPDATE SET
         name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
-        workers = excluded.workers, types = excluded.types, seen_at = now(), present_until = excluded.present_until,
+        workers = excluded.workers, types = excluded.types, redact = excluded.redact, seen_at = now(), present_until = excluded.present_until,
         draining = excluded.draining, running = excluded.running, done = excluded.done,
         minute = excluded.minute, calm_at = excluded.calm_at
     RETURNING xmax = 0 AS fresh, agent.ordered, agent.ordered_by

@@ -1,16 +1,16 @@
 -- name: join
-INSERT INTO agent (name, region, version, config, workers, types, started_at, seen_at, present_until)
-VALUES (@name, @region, @version, @config, @workers, @types, @now, @now, @until)
+INSERT INTO agent (name, region, version, config, workers, types, redact, started_at, seen_at, present_until)
+VALUES (@name, @region, @version, @config, @workers, @types, @redact, @now, @now, @until)
 RETURNING session;
 
 -- name: present
 -- Renews the session, and creates its row again where it has expired.
-INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at, present_until, draining, running, done, minute,
+INSERT INTO agent (session, name, region, version, config, workers, types, redact, started_at, seen_at, present_until, draining, running, done, minute,
     ordered, calm_at)
-VALUES (@session, @name, @region, @version, @config, @workers, @types, @now, @now, @until, @draining, @running, @done, @minute, nullif(@order, ''), @calm_at)
+VALUES (@session, @name, @region, @version, @config, @workers, @types, @redact, @now, @now, @until, @draining, @running, @done, @minute, nullif(@order, ''), @calm_at)
 ON CONFLICT (session) DO UPDATE SET
     name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
-    workers = excluded.workers, types = excluded.types, seen_at = excluded.seen_at, present_until = excluded.present_until,
+    workers = excluded.workers, types = excluded.types, redact = excluded.redact, seen_at = excluded.seen_at, present_until = excluded.present_until,
     draining = excluded.draining, running = excluded.running, done = excluded.done, minute = excluded.minute,
     calm_at = excluded.calm_at;
 
