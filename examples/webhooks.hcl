@@ -5,6 +5,9 @@ task "invoice.send" {
   deadline = "1h"  # from due to done, all attempts together
   workers  = 8     # at once, on this agent
 
+  # Commands show these members of a payload as "(redacted)", at any depth. The application gets them.
+  redact = ["email"]
+
   retry {
     limit   = 5 # attempts after the first, after 2 s, 4 s, 8 s, …
     backoff = "exponential"

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -9,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/exec/tryout"
 	"github.com/leasehold/leasehold/internal/exec/webhook"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -23,9 +27,26 @@ type request struct {
 	Curl   string            `json:"curl"`
 }
 
+// tryCurl prints the request of an attempt. Where members of the payload are masked, it is the request that the masked payload would give, without a
+// signature, and a comment: a shell must not send it.
+func (a *app) tryCurl(name string, payload json.RawMessage, typ *task.Type, phase task.Phase, mask ops.Mask) error {
+	shown := mask.Document(payload)
+	masked := !bytes.Equal(shown, payload)
+	t := tryout.New(name, shown, typ, phase)
+	defer t.Close()
+	err := a.printCurl(t.Lease(), typ, masked)
+	if masked && err != nil {
+		return fmt.Errorf("with its redacted members masked, the request cannot be shown; --unredacted shows them: %w", err)
+	}
+	if masked {
+		_, _ = fmt.Fprintln(a.err, "leasehold: redacted members are masked, so this is not the request that is sent; --unredacted prints that one")
+	}
+	return err
+}
+
 // printCurl prints the request that the attempt would send, signature included, as a command to paste. Receivers take a
-// signature for some minutes only.
-func (a *app) printCurl(l *lease.Lease, t *task.Type) error {
+// signature for some minutes only. A masked one is not signed, and is printed as a comment.
+func (a *app) printCurl(l *lease.Lease, t *task.Type, masked bool) error {
 	w, ok := t.TargetOf(l.Phase()).(*task.Webhook)
 	if !ok {
 		return usagef("--curl requires a webhook, but the %s of task %q is a command", l.Phase(), t.Name)
@@ -36,12 +57,20 @@ func (a *app) printCurl(l *lease.Lease, t *task.Type) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Sign(w.Secrets, time.Now()); err != nil {
-		return fmt.Errorf("%s: %w", t.Source, err)
+	switch {
+	case !masked:
+		if err := m.Sign(w.Secrets, time.Now()); err != nil {
+			return fmt.Errorf("%s: %w", t.Source, err)
+		}
+	case len(w.Secrets) > 0:
+		m.Header.Set("Webhook-Signature", ops.Masked)
 	}
 	r := request{Method: m.Method, URL: m.URL.String(), Header: map[string]string{}, Body: string(m.Body), Curl: curl(m)}
 	for name := range m.Header {
 		r.Header[name] = m.Header.Get(name)
+	}
+	if masked {
+		r.Curl = "# " + strings.ReplaceAll(r.Curl, "\n", "\n# ")
 	}
 	return a.print(r, func(out io.Writer) error {
 		_, err := fmt.Fprintln(out, r.Curl)

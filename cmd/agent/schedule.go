@@ -41,13 +41,9 @@ func (c scheduleListCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		all, err := s.ListSchedules(call, store.ScheduleFilter{From: c.From, Limit: c.Limit})
+		list, err := ops.ListSchedules(call, s, store.ScheduleFilter{From: c.From, Limit: c.Limit})
 		if err != nil {
 			return err
-		}
-		list := make([]ops.ScheduleDetail, len(all.List))
-		for i := range all.List {
-			list[i] = ops.DescribeSchedule(&all.List[i], all.Now)
 		}
 		header := table.Row{"NAME", "TASK", "FIRES", "NEXT SLOT", "LAST SLOT", "LAST TASK", "RESULT", "BY", "MISSED", "NOTE"}
 		return printList(a, list, header, a.scheduleRow)
@@ -119,11 +115,10 @@ func (c scheduleShowCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		i, now, err := ops.ReadSchedule(call, s, c.Name)
+		d, err := ops.ShowSchedule(call, s, c.Name)
 		if err != nil {
 			return err
 		}
-		d := ops.DescribeSchedule(i, now)
 		return a.print(d, func(w io.Writer) error { return a.showSchedule(w, d) })
 	})
 }

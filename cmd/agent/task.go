@@ -53,7 +53,7 @@ func (c taskListCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		infos, err := s.List(call, filter)
+		infos, err := ops.ListTasks(call, s, filter)
 		if err != nil {
 			return err
 		}

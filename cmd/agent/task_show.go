@@ -13,7 +13,6 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -57,7 +56,7 @@ func (c taskShowCmd) Run(a *app) error {
 }
 
 // trace fills in the trace context that agents derive for a task without one. Only who may read the store's key can know it.
-func (a *app) trace(ctx context.Context, s lease.Remote, i *store.TaskInfo) {
+func (a *app) trace(ctx context.Context, s lease.Remote, i *ops.Task) {
 	err := ops.FillTrace(i, func(id task.ID) (string, error) {
 		secret, err := s.Secret(ctx)
 		if err != nil {
@@ -75,7 +74,7 @@ func (a *app) trace(ctx context.Context, s lease.Remote, i *store.TaskInfo) {
 }
 
 // showTask writes all that is known of a task: what it is, how it went, what it printed.
-func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
+func (a *app) showTask(w io.Writer, i *ops.Task) error {
 	t := taskTable(a.state(i.State), i)
 	if err := writeTable(w, t); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 }
 
 // taskTable has a line for each thing that a task has.
-func taskTable(state string, i *store.TaskInfo) table.Writer {
+func taskTable(state string, i *ops.Task) table.Writer {
 	const most = 400
 	t := newTable(nil)
 	line := func(name string, value any) {
@@ -157,7 +156,7 @@ func showHistory(w io.Writer, history []ops.Attempt) error {
 }
 
 // showOutput writes what the attempts printed; the last one's is the task's own.
-func showOutput(w io.Writer, i *store.TaskInfo) error {
+func showOutput(w io.Writer, i *ops.Task) error {
 	for _, h := range ops.EarlierOutputs(i) {
 		if err := section(w, fmt.Sprintf("output of %s, attempt %d", h.Phase, h.Attempt), h.Output); err != nil {
 			return err

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 func TestShowReportsWhatATaskSays(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	info := &store.TaskInfo{
+	info := &ops.Task{
 		ID: 7, Type: "x", State: task.StateRunning, CreatedAt: at, RunAt: at, ClaimedAt: &at, LeaseEnd: &at,
 		Payload: json.RawMessage(`{}`), Progress: json.RawMessage(`0.4`), Message: "page\x1b 40",
 		Checkpoint: json.RawMessage(`{"page": 40}`), CancelRequested: &at, CancelRequestedBy: "al\nice", Detached: true,

@@ -12,7 +12,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store"
 )
 
 // column is a column of the list of tasks.
@@ -27,7 +26,7 @@ type column struct {
 const columnGap = 2
 
 // taskColumns are the list's columns, in words: JSON has the values.
-func (a *app) taskColumns(infos []store.TaskInfo, now time.Time) []*column {
+func (a *app) taskColumns(infos []ops.Task, now time.Time) []*column {
 	id, typ, state := &column{name: "ID"}, &column{name: "TYPE", least: 12}, &column{name: "STATE"}
 	attempt, age := &column{name: "ATTEMPT", drop: 4}, &column{name: "AGE", drop: 3}
 	when, key := &column{name: "WHEN", drop: 5}, &column{name: "KEY", least: 8, drop: 1}

@@ -32,9 +32,9 @@ func golden(t *testing.T, file string, got []byte) {
 }
 
 // listed are tasks in all kinds of states, with long names and errors.
-func listed(now time.Time) []store.TaskInfo {
+func listed(now time.Time) []ops.Task {
 	ago := func(d time.Duration) *time.Time { t := now.Add(-d); return &t }
-	return []store.TaskInfo{
+	return []ops.Task{
 		{ID: 4217, Type: "invoice.send", State: task.StatePending, CreatedAt: *ago(3 * time.Second), RunAt: now.Add(2 * time.Hour)},
 		{ID: 4216, Type: "invoice.send", State: task.StatePending, CreatedAt: *ago(4 * time.Minute), RunAt: *ago(4 * time.Minute)},
 		{
@@ -68,7 +68,7 @@ func TestTaskListFits(t *testing.T) {
 	for _, c := range []struct {
 		width  int
 		colour bool
-		infos  []store.TaskInfo
+		infos  []ops.Task
 	}{
 		{80, false, listed(now)}, {80, true, listed(now)}, {120, false, listed(now)}, {40, false, listed(now)}, {0, false, listed(now)},
 		{80, false, nil},
@@ -96,7 +96,7 @@ func TestTaskListFits(t *testing.T) {
 // However much came before, the line that --wait draws begins with the present, and what is left of it at the end is short.
 func TestWaitLineFits(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	info := &store.TaskInfo{
+	info := &ops.Task{
 		ID: 7, Type: "x", State: task.StateRunning, Attempt: 2, CreatedAt: at, RunAt: at, ClaimedAt: &at,
 		Progress: json.RawMessage(`0.4`), Message: "page 40 of 100",
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -54,7 +53,7 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 	var broken error
 	watch := ops.Watch{Trouble: func(err error) { a.log().Warn("the store is out of reach; still waiting", "err", err) }}
 	if a.cli.Output == "table" {
-		watch.Changed = func(i store.TaskInfo) { broken = errors.Join(broken, out.show(a.summaryLine(&i))) }
+		watch.Changed = func(i ops.Task) { broken = errors.Join(broken, out.show(a.summaryLine(&i))) }
 		if out.width > 0 { // elsewhere each would be a line of its own
 			watch.Progressed = watch.Changed
 		}
@@ -76,12 +75,12 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 }
 
 // summaryLine is how a task stands, and in short what came before, with its number in front.
-func (a *app) summaryLine(i *store.TaskInfo) string {
+func (a *app) summaryLine(i *ops.Task) string {
 	return fmt.Sprintf("task %d: %s", i.ID, ops.Now(i))
 }
 
 // showEnds prints what came of the tasks: all of it as JSON; for people, the results, and why and how one failed.
-func (a *app) showEnds(infos []*store.TaskInfo) error {
+func (a *app) showEnds(infos []*ops.Task) error {
 	switch {
 	case a.cli.Output == "table":
 	case len(infos) == 1:
@@ -106,7 +105,7 @@ func (a *app) showEnds(infos []*store.TaskInfo) error {
 }
 
 // unfinished names the tasks that have not ended.
-func unfinished(ids []task.ID, infos []*store.TaskInfo) string {
+func unfinished(ids []task.ID, infos []*ops.Task) string {
 	left := ops.Unfinished(ids, infos)
 	if len(left) == 1 {
 		return fmt.Sprintf("task %d", left[0])

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -27,7 +26,7 @@ func TestEndCode(t *testing.T) {
 }
 
 func TestUnfinished(t *testing.T) {
-	done, live := &store.TaskInfo{State: task.StateSucceeded}, &store.TaskInfo{State: task.StateRunning}
-	require.Equal(t, "task 8", unfinished([]task.ID{7, 8}, []*store.TaskInfo{done, live}))
-	require.Equal(t, "2 of 3 tasks (first 8)", unfinished([]task.ID{7, 8, 9}, []*store.TaskInfo{done, live, nil}))
+	done, live := &ops.Task{State: task.StateSucceeded}, &ops.Task{State: task.StateRunning}
+	require.Equal(t, "task 8", unfinished([]task.ID{7, 8}, []*ops.Task{done, live}))
+	require.Equal(t, "2 of 3 tasks (first 8)", unfinished([]task.ID{7, 8, 9}, []*ops.Task{done, live, nil}))
 }

@@ -28,6 +28,8 @@ type tryCmd struct {
 
 	Rollback bool `help:"Run the rollback, as if a run had failed; the payload is then the rollback's data."`
 	Curl     bool `help:"Do not send the webhook; print it as a curl command, signature included."`
+
+	Unredacted bool `help:"Show the members, too, that the type redacts."`
 }
 
 // Help gives examples.
@@ -40,7 +42,8 @@ Examples:
     leasehold try hello
     leasehold try invoice.send --payload '{"invoice": 7}'
     leasehold try invoice.send --payload @invoice.json --curl | sh
-    leasehold try invoice.send --payload '{"invoice": 7}' --rollback`
+    leasehold try invoice.send --payload '{"invoice": 7}' --rollback
+    leasehold try invoice.pay --payload '{"invoice": 7, "card": "4111"}' --curl --unredacted | sh`
 }
 
 // tried is what the command prints as JSON.
@@ -89,31 +92,31 @@ func (c tryCmd) Run(a *app) error {
 	if typ.TargetOf(phase) == nil {
 		return usagef("task %q has no rollback", typ.Name)
 	}
+	mask := ops.NewMask(typ.Redact...)
+	if c.Unredacted {
+		mask = ops.Mask{}
+	}
+	if c.Curl {
+		return a.tryCurl(c.Type, payload, typ, phase, mask)
+	}
 	t := tryout.New(c.Type, payload, typ, phase)
 	defer t.Close()
-	if c.Curl {
-		return a.printCurl(t.Lease(), typ)
-	}
-	return a.try(t, typ)
+	return a.try(t, typ, mask)
 }
 
 // try runs the attempt, and prints it.
-func (a *app) try(t *tryout.Tryout, typ *task.Type) error {
+func (a *app) try(t *tryout.Tryout, typ *task.Type, mask ops.Mask) error {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen for pings: %w", err)
 	}
-	if err := t.Listen(listener, a.showPing, a.log()); err != nil {
+	seen := func(p store.Ping, reply store.PingReply) { a.showPing(p, reply, mask) }
+	if err := t.Listen(listener, seen, a.log()); err != nil {
 		return err
 	}
-	e := envelope.Of(t.Lease(), typ)
-	write := e.JSON
-	if w, ok := typ.TargetOf(e.Phase).(*task.Webhook); ok && w.Batch != nil {
-		write = e.OneOfMany
-	}
-	doc, err := write()
+	doc, err := shownEnvelope(t.Lease(), typ, mask)
 	if err != nil {
-		return fmt.Errorf("write the envelope: %w", err)
+		return err
 	}
 	if a.cli.Output == "table" { // before it runs: it may take its time
 		if err := section(a.out, "envelope", indented(doc)); err != nil {
@@ -123,6 +126,7 @@ func (a *app) try(t *tryout.Tryout, typ *task.Type) error {
 	start := time.Now()
 	outcome := a.attempt(t, typ)
 	result := report(t, outcome, doc, time.Since(start))
+	result.Result = mask.Document(result.Result)
 	if err := a.print(result, result.show); err != nil {
 		return err
 	}
@@ -133,6 +137,23 @@ func (a *app) try(t *tryout.Tryout, typ *task.Type) error {
 		return &failure{code: exitCancelled}
 	}
 	return &failure{code: exitTask}
+}
+
+// shownEnvelope is what the target gets, masked.
+func shownEnvelope(l *lease.Lease, typ *task.Type, mask ops.Mask) ([]byte, error) {
+	e := envelope.Of(l, typ)
+	row := *e.Task
+	row.Payload, row.RollbackPayload, row.Result = mask.Document(row.Payload), mask.Document(row.RollbackPayload), mask.Document(row.Result)
+	e.Task = &row
+	write := e.JSON
+	if w, ok := typ.TargetOf(e.Phase).(*task.Webhook); ok && w.Batch != nil {
+		write = e.OneOfMany
+	}
+	doc, err := write()
+	if err != nil {
+		return nil, fmt.Errorf("write the envelope: %w", err)
+	}
+	return doc, nil
 }
 
 // declared finds the type of that name, or says which there are.
@@ -187,7 +208,8 @@ func report(t *tryout.Tryout, o task.Outcome, doc []byte, took time.Duration) tr
 }
 
 // showPing prints a ping of the attempt.
-func (a *app) showPing(p store.Ping, reply store.PingReply) {
+func (a *app) showPing(p store.Ping, reply store.PingReply, mask ops.Mask) {
+	p.Progress, p.Checkpoint = mask.Document(p.Progress), mask.Document(p.Checkpoint)
 	var b strings.Builder
 	b.WriteString("ping")
 	for _, part := range []string{string(p.Progress), p.Message} {

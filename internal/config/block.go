@@ -26,6 +26,8 @@ type block struct {
 	label []string
 	rng   hcl.Range // its header
 	out   *printed
+
+	redacted []string // members that are hidden where the block is shown
 }
 
 // block starts decoding a block: its labels and names are checked. hb is nil for one that is not there.
@@ -86,12 +88,8 @@ func inside(name string) string {
 	return "…"
 }
 
-// foreign notes a name that is of a later version, or unknown.
+// foreign notes a name that is unknown, or stands elsewhere.
 func (b *block) foreign(name string, at hcl.Range, kind string) {
-	if slices.Contains(b.shape.later, name) {
-		b.l.fail(at, "Not in this version", "%s is part of Leasehold but not in this version. %s", name, b.shape.allowed())
-		return
-	}
 	if reason, ok := b.shape.never[name]; ok {
 		b.l.fail(at, "Not here", "%s %s", reason, b.shape.allowed())
 		return

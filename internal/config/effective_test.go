@@ -257,6 +257,7 @@ func randomConfig(t *rapid.T) string {
 		attr("  ", "timeout", `"1m30s"`, `env("SHORT")`, `"2d"`)
 		attr("  ", "workers", `3`, `env("ONE")`)
 		attr("  ", "deadline", `"1h"`, `null`, `env("SHORT")`)
+		attr("  ", "redact", `["card", "é.${env("ONE")}"]`, `[]`, `null`, `["$${x}", "\"\n"]`)
 		attr("  ", "on_failed", `"dead"`, `null`, `"dead${env("ONE")}"`, `""`)
 		retry(t, &b, attr, "task")
 		target(t, &b, attr, strings, "task")

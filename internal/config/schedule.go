@@ -30,7 +30,7 @@ func (l *loader) schedules(all []found, cfg *Config) {
 	names := make(map[string]hcl.Range)
 	for _, f := range all {
 		b := f.scope.block(f.block, scheduleShape())
-		s, ok := b.schedule()
+		s, ok := b.schedule(cfg)
 		if !ok {
 			continue
 		}
@@ -71,7 +71,7 @@ func scheduleTexts(s *schedule.Spec) map[string]scheduleText {
 }
 
 // schedule decodes a schedule block; false where it has no name. Package schedule checks what the texts say.
-func (b *block) schedule() (s schedule.Spec, ok bool) {
+func (b *block) schedule(cfg *Config) (s schedule.Spec, ok bool) {
 	if len(b.label) != 1 {
 		return s, false
 	}
@@ -98,6 +98,9 @@ func (b *block) schedule() (s schedule.Spec, ok bool) {
 	} else if err := checkType(s.Task); err != nil {
 		b.invalid("task", b.at("task"), err)
 		s.Task = texts["task"].standIn
+	}
+	if t := cfg.Type(s.Task); t != nil {
+		b.redacted = t.Redact
 	}
 	var payload string
 	s.Payload, payload = b.payload()
@@ -194,14 +197,14 @@ func (b *block) memberAt(expr hclsyntax.Expression, name string) hcl.Range {
 	return expr.Range()
 }
 
-// hideMembers masks literal secrets: what looks like one, and all text in members whose name says that it is secret.
-func (s *scope) hideMembers(expr hclsyntax.Expression) {
-	s.hide(expr, false)
+// hideMembers masks literal secrets: what looks like one, and all text in members that are hidden.
+func (b *block) hideMembers(expr hclsyntax.Expression) {
+	b.hide(expr, false)
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
 		if o, ok := n.(*hclsyntax.ObjectConsExpr); ok {
 			for _, item := range o.Items {
-				if isSecretName(strings.Trim(s.text(item.KeyExpr.Range()), `"`)) {
-					s.hide(item.ValueExpr, true)
+				if b.isHidden(b.memberName(item)) {
+					b.hide(item.ValueExpr, true)
 				}
 			}
 		}
@@ -267,7 +270,7 @@ func (b *block) members(o *hclsyntax.ObjectConsExpr, attr string, secret bool) s
 		if len(c.calls) > 0 {
 			printed = b.source(item.KeyExpr, c, RedactText)
 		}
-		shown = append(shown, [2]string{printed, b.data(item.ValueExpr, attr, secret || isSecretName(name))})
+		shown = append(shown, [2]string{printed, b.data(item.ValueExpr, attr, secret || b.isHidden(name))})
 	}
 	return mapOf(shown)
 }

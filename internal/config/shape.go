@@ -14,7 +14,6 @@ type shape struct {
 	label  string   // what its label is; "" for none
 	attrs  []string // in the order they are printed
 	blocks []string
-	later  []string          // part of Leasehold, but not of this version
 	never  map[string]string // what stands elsewhere and would mean nothing here, and why
 	called map[string]string // what other tools call what is called otherwise here, and the remedy
 }

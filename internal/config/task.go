@@ -20,11 +20,8 @@ func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
 		attrs: []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "rate", "burst", "deadline",
-			"on_failed", "spill_after"},
+			"on_failed", "redact", "spill_after"},
 		blocks: []string{"retry", "sequence", "check", "webhook", "command", "rollback", "tenant"},
-		later: []string{
-			"redact",
-		},
 		called: calledInTask(),
 	}
 }
@@ -72,6 +69,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 		t.SpillAfter = max(d, 0)
 	}
 	p.OnFailed = b.onFailed(t)
+	t.Redact = b.redact()
 	p.Retry = b.retry(retryShape())
 	b.sequence(t)
 	t.Check, p.Check, p.Stop = b.check(t.Workers)

@@ -10,7 +10,7 @@ import (
 
 // After returns what a task waits for, or has waited for, and how that has ended so far: at most so many tasks, and how many more there
 // are; "" for nothing.
-func After(i *store.TaskInfo, most int) string {
+func After(i *Task, most int) string {
 	if i.Related == nil || i.Related.AfterTotal == 0 {
 		return ""
 	}
@@ -25,7 +25,7 @@ func After(i *store.TaskInfo, most int) string {
 }
 
 // WaitedForBy returns which tasks wait for one; "" for none.
-func WaitedForBy(i *store.TaskInfo, most int) string {
+func WaitedForBy(i *Task, most int) string {
 	if i.Related == nil || i.Related.WaitingTotal == 0 {
 		return ""
 	}
@@ -33,7 +33,7 @@ func WaitedForBy(i *store.TaskInfo, most int) string {
 }
 
 // CancelledFor returns which tasks were cancelled on account of one, with what is in the way of their revival; "" for none.
-func CancelledFor(i *store.TaskInfo, most int) string {
+func CancelledFor(i *Task, most int) string {
 	if i.Related == nil || i.Related.CancelledTotal == 0 {
 		return ""
 	}

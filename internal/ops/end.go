@@ -16,7 +16,7 @@ const (
 )
 
 // EndOf returns what became of tasks that have all finished: a failure outweighs a cancellation.
-func EndOf(infos []*store.TaskInfo) End {
+func EndOf(infos []*Task) End {
 	end := EndSucceeded
 	for _, i := range infos {
 		switch i.State {
@@ -42,7 +42,7 @@ func EndOfBatch(s store.BatchState) End {
 }
 
 // Unfinished returns which of the tasks have not finished, given what a Wait returned for them.
-func Unfinished(ids []task.ID, infos []*store.TaskInfo) []task.ID {
+func Unfinished(ids []task.ID, infos []*Task) []task.ID {
 	var left []task.ID
 	for n, id := range ids {
 		if infos[n] == nil || !infos[n].State.Finished() {

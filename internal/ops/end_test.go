@@ -23,9 +23,9 @@ func TestEndOf(t *testing.T) {
 		{EndFailed, []task.State{task.StateRollbackFailed, task.StateCancelled}},
 		{EndCancelled, []task.State{task.StateSucceeded, task.StateCancelled, task.StateSucceeded}},
 	} {
-		var infos []*store.TaskInfo
+		var infos []*Task
 		for _, s := range c.states {
-			infos = append(infos, &store.TaskInfo{State: s})
+			infos = append(infos, &Task{State: s})
 		}
 		require.Equal(t, c.end, EndOf(infos), "%v", c.states)
 	}
@@ -43,8 +43,8 @@ func TestEndOfBatch(t *testing.T) {
 }
 
 func TestUnfinished(t *testing.T) {
-	done, live := &store.TaskInfo{State: task.StateSucceeded}, &store.TaskInfo{State: task.StateRunning}
-	require.Empty(t, Unfinished([]task.ID{7}, []*store.TaskInfo{done}))
-	require.Equal(t, []task.ID{8}, Unfinished([]task.ID{7, 8}, []*store.TaskInfo{done, live}))
-	require.Equal(t, []task.ID{8, 9}, Unfinished([]task.ID{7, 8, 9}, []*store.TaskInfo{done, live, nil}))
+	done, live := &Task{State: task.StateSucceeded}, &Task{State: task.StateRunning}
+	require.Empty(t, Unfinished([]task.ID{7}, []*Task{done}))
+	require.Equal(t, []task.ID{8}, Unfinished([]task.ID{7, 8}, []*Task{done, live}))
+	require.Equal(t, []task.ID{8, 9}, Unfinished([]task.ID{7, 8, 9}, []*Task{done, live, nil}))
 }

@@ -16,7 +16,7 @@ type Attempt struct {
 
 // History returns the attempts of a task that are over, oldest first. A success at the first try is not among them: the task
 // itself has all that is known of it.
-func History(i *store.TaskInfo) []Attempt {
+func History(i *Task) []Attempt {
 	all := make([]Attempt, len(i.History))
 	for n, h := range i.History {
 		all[n] = Attempt{AttemptInfo: h, Counts: counts(i, n)}
@@ -30,7 +30,7 @@ func History(i *store.TaskInfo) []Attempt {
 // counts reports whether the nth attempt of the history used up one of the task's attempts, as task.Decide has decided. One that
 // was released did only where the attempt after it has a higher number. Nothing comes after an attempt that ended its phase, and
 // then it makes no difference.
-func counts(i *store.TaskInfo, n int) bool {
+func counts(i *Task, n int) bool {
 	h := i.History[n]
 	if !h.Outcome.Releases() {
 		return true

@@ -13,19 +13,19 @@ import (
 
 func TestHistory(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	i := &store.TaskInfo{State: task.StateRunning, Attempt: 2, History: []store.AttemptInfo{
+	i := &Task{State: task.StateRunning, Attempt: 2, History: []store.AttemptInfo{
 		{Phase: task.Run, Attempt: 1, Outcome: task.Undelivered, State: task.StatePending, EndedAt: start},
 		{Phase: task.Run, Attempt: 1, Outcome: task.Failed, State: task.StateRetryPending, StartedAt: &start, EndedAt: start.Add(time.Minute)},
 	}}
 	got := History(i)
 	require.Equal(t, []Attempt{{i.History[0], 0, false}, {i.History[1], time.Minute, true}}, got)
-	require.Empty(t, History(&store.TaskInfo{}))
+	require.Empty(t, History(&Task{}))
 }
 
 // A deferral past the limit is not said to be free.
 func TestSummaryOfDeferralsThatCount(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	i := &store.TaskInfo{
+	i := &Task{
 		State: task.StateRetryPending, Attempt: 1, CreatedAt: at, RunAt: at,
 		History: []store.AttemptInfo{{Phase: task.Run, Attempt: 1, Outcome: task.Deferred, Error: "later", State: task.StateRetryPending}},
 	}
@@ -39,7 +39,7 @@ func TestHistoryCountsAsDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &task.Policy{Timeout: time.Minute, Retry: someRetry(t), Rollback: &task.RollbackPolicy{Timeout: time.Minute, Retry: someRetry(t)}}
 		row := &task.Task{State: task.StatePending}
-		info := &store.TaskInfo{}
+		info := &Task{}
 		counted := map[int]bool{} // by the place in the history, where another attempt of the phase follows
 		check := func(s task.State, attempt int) {
 			info.State, info.Attempt = s, attempt

@@ -40,8 +40,12 @@ func scheduleError(name string, err error) error {
 	return err
 }
 
-// DescribeSchedule returns a schedule with what it means, and at most ten slots after now.
-func DescribeSchedule(i *store.ScheduleInfo, now time.Time) ScheduleDetail {
+// DescribeSchedule returns a schedule with what it means, and at most ten slots after now. Of its payload, the members are masked that are of its
+// tasks. of stays as it is.
+func DescribeSchedule(of *store.ScheduleInfo, now time.Time, masks Redactions) ScheduleDetail {
+	shown := *of
+	i := &shown
+	i.Payload = masks[i.Task].Document(i.Payload)
 	d := ScheduleDetail{ScheduleInfo: i}
 	p, err := schedule.New(i.ScheduleSpec)
 	if err != nil {
@@ -61,7 +65,37 @@ func DescribeSchedule(i *store.ScheduleInfo, now time.Time) ScheduleDetail {
 	return d
 }
 
-// ReadSchedule reads one schedule. It names one that does not exist.
+// ListSchedules lists schedules that match, by name, as they may be shown.
+func ListSchedules(ctx context.Context, s ScheduleStore, f store.ScheduleFilter) ([]ScheduleDetail, error) {
+	all, err := s.ListSchedules(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	masks, err := ReadRedactions(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]ScheduleDetail, len(all.List))
+	for n := range all.List {
+		list[n] = DescribeSchedule(&all.List[n], all.Now, masks)
+	}
+	return list, nil
+}
+
+// ShowSchedule reads one schedule as it may be shown. It names one that does not exist.
+func ShowSchedule(ctx context.Context, s ScheduleStore, name string) (ScheduleDetail, error) {
+	i, now, err := ReadSchedule(ctx, s, name)
+	if err != nil {
+		return ScheduleDetail{}, err
+	}
+	masks, err := ReadRedactions(ctx, s)
+	if err != nil {
+		return ScheduleDetail{}, err
+	}
+	return DescribeSchedule(i, now, masks), nil
+}
+
+// ReadSchedule reads one schedule, to fire it. It names one that does not exist.
 func ReadSchedule(ctx context.Context, s Schedules, name string) (*store.ScheduleInfo, time.Time, error) {
 	all, err := s.ListSchedules(ctx, store.ScheduleFilter{Name: name, Limit: 1})
 	if err == nil && len(all.List) == 0 {

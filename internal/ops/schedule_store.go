@@ -6,6 +6,12 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
+// ScheduleStore is what is read of schedules to show them.
+type ScheduleStore interface {
+	Schedules
+	redactionStore
+}
+
 // Schedules is what operators' work with schedules needs of the store. ErrNoSchedule where there is none of that name. by names
 // who requests a change, for display ("": not given).
 type Schedules interface {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -18,7 +17,7 @@ const (
 
 // Summary is a task's life so far in one line, oldest first: "claimed 1.2 ms, running, succeeded". It depends on the task
 // alone. Attempts that ended alike are counted: however many there are, the line stays short.
-func Summary(i *store.TaskInfo) string {
+func Summary(i *Task) string {
 	var parts []string
 	earlier := before(i)
 	parts = append(parts, past(earlier, mostPast)...)
@@ -30,7 +29,7 @@ func Summary(i *store.TaskInfo) string {
 
 // Now is Summary with the present in front and the past shortened: "attempt 3 running 40%; before: failed 2 times (exit code
 // 1)". A task without a past has the same line.
-func Now(i *store.TaskInfo) string {
+func Now(i *Task) string {
 	earlier := before(i)
 	if len(earlier) == 0 {
 		return Summary(i)
@@ -43,7 +42,7 @@ func Now(i *store.TaskInfo) string {
 }
 
 // Lock returns the lock of a task, and whether the task waits for it; "" for none.
-func Lock(i *store.TaskInfo, most int) string {
+func Lock(i *Task, most int) string {
 	name := OneLine(i.Lock, most)
 	if i.Held == task.HoldLock {
 		name += " (waits for it)"
@@ -52,7 +51,7 @@ func Lock(i *store.TaskInfo, most int) string {
 }
 
 // Region returns the region of a task, and whether agents of others may take it; "" for none.
-func Region(i *store.TaskInfo, most int) string {
+func Region(i *Task, most int) string {
 	name := OneLine(i.Region, most)
 	if i.Spilled {
 		name += " (others may take it: it has waited too long)"
@@ -61,7 +60,7 @@ func Region(i *store.TaskInfo, most int) string {
 }
 
 // Sequence returns the sequence of a task, and whether the task waits for its turn; "" for none.
-func Sequence(i *store.TaskInfo, most int) string {
+func Sequence(i *Task, most int) string {
 	name := OneLine(i.Sequence, most)
 	if i.Held == task.HoldSequence {
 		name += " (waits for its turn)"
@@ -70,7 +69,7 @@ func Sequence(i *store.TaskInfo, most int) string {
 }
 
 // before is the history of what came before the present: the attempt that ended the task is not among it.
-func before(i *store.TaskInfo) []Attempt {
+func before(i *Task) []Attempt {
 	earlier := History(i)
 	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State && i.ClaimedAt != nil &&
 		!earlier[n-1].EndedAt.Before(*i.ClaimedAt) { // and not that of an earlier round
@@ -123,7 +122,7 @@ func ended(a Attempt) string {
 }
 
 // standing returns what a task does now.
-func standing(i *store.TaskInfo, again bool) []string {
+func standing(i *Task, again bool) []string {
 	running := "running"
 	if i.State.Phase() == task.Rollback {
 		running = "rolling back"
@@ -147,7 +146,7 @@ func standing(i *store.TaskInfo, again bool) []string {
 }
 
 // progress is what the task has said of how far it is: " 40%", " at page 40", or nothing.
-func progress(i *store.TaskInfo) string {
+func progress(i *Task) string {
 	var share float64
 	var count struct{ Done, Total float64 }
 	var position string
@@ -167,7 +166,7 @@ func progress(i *store.TaskInfo) string {
 }
 
 // claimLatency is how long the task was due before it was claimed.
-func claimLatency(i *store.TaskInfo) time.Duration {
+func claimLatency(i *Task) time.Duration {
 	due := i.RunAt
 	if i.CreatedAt.After(due) {
 		due = i.CreatedAt

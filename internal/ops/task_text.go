@@ -11,7 +11,7 @@ import (
 )
 
 // Attempts writes the number of a task's attempts: "2 of 3" where the row has a limit of its own.
-func Attempts(i *store.TaskInfo) string {
+func Attempts(i *Task) string {
 	if i.MaxAttempts > 0 {
 		return fmt.Sprintf("%d of %d", i.Attempt, i.MaxAttempts)
 	}
@@ -19,7 +19,7 @@ func Attempts(i *store.TaskInfo) string {
 }
 
 // InsertedFor returns for which failure a task was inserted (on_failed); "" for none.
-func InsertedFor(i *store.TaskInfo) string {
+func InsertedFor(i *Task) string {
 	if i.FailedTask == 0 {
 		return ""
 	}
@@ -27,7 +27,7 @@ func InsertedFor(i *store.TaskInfo) string {
 }
 
 // When writes when a task is due, for how long it has been running, or when it ended, as seen from now.
-func When(i *store.TaskInfo, now time.Time) string {
+func When(i *Task, now time.Time) string {
 	switch {
 	case i.FinishedAt != nil:
 		return Age(now.Sub(*i.FinishedAt)) + " ago"
@@ -41,7 +41,7 @@ func When(i *store.TaskInfo, now time.Time) string {
 
 // Detail writes the progress of a task that runs, and otherwise the reason for its state. It may be long and may hold what does
 // not print.
-func Detail(i *store.TaskInfo) string {
+func Detail(i *Task) string {
 	if !i.State.Running() {
 		return Cause(i.Error)
 	}
@@ -77,7 +77,7 @@ func Progress(doc json.RawMessage) string {
 }
 
 // CancelRequest writes when the cancellation of a task was requested while it ran, and by whom; "" if it was not.
-func CancelRequest(i *store.TaskInfo) string {
+func CancelRequest(i *Task) string {
 	if i.CancelRequested == nil {
 		return ""
 	}
@@ -89,7 +89,7 @@ func CancelRequest(i *store.TaskInfo) string {
 }
 
 // Lease writes until when a task is held; "" if it is not.
-func Lease(i *store.TaskInfo) string {
+func Lease(i *Task) string {
 	switch {
 	case i.LeaseEnd == nil:
 		return ""
@@ -101,7 +101,7 @@ func Lease(i *store.TaskInfo) string {
 
 // EarlierOutputs returns the attempts of the history whose output is worth showing beside the task's own: it is not empty, and
 // not the same.
-func EarlierOutputs(i *store.TaskInfo) []store.AttemptInfo {
+func EarlierOutputs(i *Task) []store.AttemptInfo {
 	var earlier []store.AttemptInfo
 	for _, h := range i.History {
 		if h.Output != "" && h.Output != i.Output {

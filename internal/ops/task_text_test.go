@@ -28,19 +28,19 @@ func TestWhenAndDetail(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) *time.Time { t := now.Add(-d); return &t }
 	for _, c := range []struct {
-		i            store.TaskInfo
+		i            Task
 		when, detail string
 	}{
-		{store.TaskInfo{State: task.StatePending, RunAt: now.Add(2 * time.Hour)}, "in 2h", ""},
-		{store.TaskInfo{State: task.StatePending, RunAt: now.Add(-4 * time.Minute)}, "due 4m", ""},
-		{store.TaskInfo{State: task.StateRunning, ClaimedAt: ago(90 * time.Second)}, "for 1m", ""},
-		{store.TaskInfo{State: task.StateRunning, ClaimedAt: ago(0), Progress: json.RawMessage(`0.4`), Message: "page 40"}, "for 0s", "40% page 40"},
-		{store.TaskInfo{State: task.StateRunning, ClaimedAt: ago(0), Message: "page 40"}, "for 0s", "page 40"},
+		{Task{State: task.StatePending, RunAt: now.Add(2 * time.Hour)}, "in 2h", ""},
+		{Task{State: task.StatePending, RunAt: now.Add(-4 * time.Minute)}, "due 4m", ""},
+		{Task{State: task.StateRunning, ClaimedAt: ago(90 * time.Second)}, "for 1m", ""},
+		{Task{State: task.StateRunning, ClaimedAt: ago(0), Progress: json.RawMessage(`0.4`), Message: "page 40"}, "for 0s", "40% page 40"},
+		{Task{State: task.StateRunning, ClaimedAt: ago(0), Message: "page 40"}, "for 0s", "page 40"},
 		{
-			store.TaskInfo{State: task.StateRetryPending, RunAt: now.Add(time.Second), Error: "attempt 1 of 3 failed: exit code 1: no disk", Message: "x"},
+			Task{State: task.StateRetryPending, RunAt: now.Add(time.Second), Error: "attempt 1 of 3 failed: exit code 1: no disk", Message: "x"},
 			"in 1s", "no disk (exit code 1)",
 		},
-		{store.TaskInfo{State: task.StateFailed, RunAt: now, FinishedAt: ago(49 * time.Hour), Error: "no disk"}, "2d ago", "no disk"},
+		{Task{State: task.StateFailed, RunAt: now, FinishedAt: ago(49 * time.Hour), Error: "no disk"}, "2d ago", "no disk"},
 	} {
 		require.Equal(t, c.when, When(&c.i, now))
 		require.Equal(t, c.detail, Detail(&c.i))
@@ -48,13 +48,13 @@ func TestWhenAndDetail(t *testing.T) {
 }
 
 func TestAttempts(t *testing.T) {
-	require.Equal(t, "2", Attempts(&store.TaskInfo{Attempt: 2}))
-	require.Equal(t, "2 of 3", Attempts(&store.TaskInfo{Attempt: 2, MaxAttempts: 3}))
+	require.Equal(t, "2", Attempts(&Task{Attempt: 2}))
+	require.Equal(t, "2 of 3", Attempts(&Task{Attempt: 2, MaxAttempts: 3}))
 }
 
 func TestCancelRequestAndLease(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	i := &store.TaskInfo{}
+	i := &Task{}
 	require.Empty(t, CancelRequest(i))
 	require.Empty(t, Lease(i))
 	i.CancelRequested, i.LeaseEnd = &at, &at
@@ -66,7 +66,7 @@ func TestCancelRequestAndLease(t *testing.T) {
 }
 
 func TestEarlierOutputs(t *testing.T) {
-	i := &store.TaskInfo{Output: "b", History: []store.AttemptInfo{{Attempt: 1, Output: "a"}, {Attempt: 2}, {Attempt: 3, Output: "b"}}}
+	i := &Task{Output: "b", History: []store.AttemptInfo{{Attempt: 1, Output: "a"}, {Attempt: 2}, {Attempt: 3, Output: "b"}}}
 	require.Equal(t, i.History[:1], EarlierOutputs(i))
-	require.Empty(t, EarlierOutputs(&store.TaskInfo{}))
+	require.Empty(t, EarlierOutputs(&Task{}))
 }

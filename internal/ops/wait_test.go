@@ -28,6 +28,10 @@ func (s *script) Get(_ context.Context, id task.ID) (*store.TaskInfo, error) {
 	return s.at(id, time.Since(s.began))
 }
 
+func (s *script) Redactions(context.Context) (map[string][]string, error) {
+	return map[string][]string{}, nil
+}
+
 // life is a task that is claimed after claimed and done after done.
 func life(id task.ID, since, claimed, done time.Duration) *store.TaskInfo {
 	switch {
@@ -45,7 +49,7 @@ func TestWaitReportsEachChangeOnce(t *testing.T) {
 			return life(id, since, time.Duration(id)*time.Second, time.Duration(id)*10*time.Second), nil
 		}}
 		var reported []task.State
-		infos, err := Wait(t.Context(), s, []task.ID{2, 1}, Watch{Changed: func(i store.TaskInfo) { reported = append(reported, i.State) }})
+		infos, err := Wait(t.Context(), s, []task.ID{2, 1}, Watch{Changed: func(i Task) { reported = append(reported, i.State) }})
 		require.NoError(t, err)
 		require.Equal(t, task.ID(2), infos[0].ID)
 		require.Equal(t, task.ID(1), infos[1].ID)
@@ -66,7 +70,7 @@ func TestWaitShowsProgress(t *testing.T) {
 		}}
 		var changes, progress int
 		_, err := Wait(t.Context(), s, []task.ID{1}, Watch{
-			Changed: func(store.TaskInfo) { changes++ }, Progressed: func(store.TaskInfo) { progress++ },
+			Changed: func(Task) { changes++ }, Progressed: func(Task) { progress++ },
 		})
 		require.NoError(t, err)
 		require.Equal(t, 3, changes)
@@ -144,7 +148,7 @@ func TestSummary(t *testing.T) {
 	failed := store.AttemptInfo{
 		Phase: task.Run, Attempt: 1, Outcome: task.Failed, Error: "exit status 1", State: task.StateRetryPending,
 	}
-	for want, i := range map[string]store.TaskInfo{
+	for want, i := range map[string]Task{
 		"waiting":                               {State: task.StatePending},
 		"waiting, due 2026-11-20T09:00:00.000Z": {State: task.StatePending, RunAt: start.Add(time.Hour)},
 		"claimed 1.2 ms, running":               {State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed},
@@ -215,7 +219,7 @@ func TestFillTrace(t *testing.T) {
 		id         task.ID
 		have, want string
 	}{{1, own, own}, {1, "", derived}, {1, "garbage", derived}, {2, own, own}, {2, "", ""}, {2, "garbage", "garbage"}} {
-		i := &store.TaskInfo{ID: c.id, Traceparent: c.have}
+		i := &Task{ID: c.id, Traceparent: c.have}
 		require.Equal(t, c.id == 2 && c.have != own, FillTrace(i, derive) != nil)
 		require.Equal(t, c.want, i.Traceparent)
 	}

@@ -2,12 +2,13 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// TaskInfo is a task as operators see it.
+// TaskInfo is a task as the store has it for operators. Its documents are not masked: see ops.Task.
 type TaskInfo struct {
 	ID                task.ID         `json:"id"`
 	Type              string          `json:"type"`
@@ -60,9 +61,18 @@ type TaskInfo struct {
 	// FailedTask is the task for whose failure this one was inserted (on_failed). 0: it was not.
 	FailedTask task.ID       `json:"failed_task,omitempty"`
 	History    []AttemptInfo `json:"history,omitempty"` // oldest first
+	// NotJSON: a document of it is not JSON, and stands here as a string with its text. Only SQLite keeps such a thing, where an application has
+	// written past the checks.
+	NotJSON bool `json:"-"`
 	// Related are the tasks that it was to wait for, and those that wait for it; nil: there are none. Only Get reads it.
 	Related *Related `json:"related,omitempty"`
 }
+
+// errUnmasked is the error of showing a task with members that its type may redact.
+var errUnmasked = errors.New("a store.TaskInfo is not for people: show an ops.Task")
+
+// MarshalJSON refuses: package ops has the tasks that may be shown.
+func (TaskInfo) MarshalJSON() ([]byte, error) { return nil, errUnmasked }
 
 // AttemptInfo is one row of the history.
 type AttemptInfo struct {

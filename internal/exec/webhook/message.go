@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -115,10 +116,13 @@ func target(row *task.Task, t *task.Type, template task.Template) (*url.URL, err
 	}
 	u, err := url.Parse(text)
 	if err != nil {
+		if of, ok := errors.AsType[*url.Error](err); ok { // it repeats the URL, and with it what may be secret there
+			err = of.Err
+		}
 		return nil, fmt.Errorf("%s: url: %w", t.Source, err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, fmt.Errorf("%s: url: %q is not http://host… or https://host…", t.Source, u.Redacted())
+		return nil, fmt.Errorf("%s: url: %q is not http://host… or https://host…", t.Source, u.Scheme+"://"+u.Host)
 	}
 	return u, nil
 }

@@ -71,6 +71,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 		}
 		k := r.complete()
 		for _, doc := range []*json.RawMessage{&k.Payload, &k.Labels, &k.Result, &k.Checkpoint, &k.RollbackPayload, &i.Progress} {
+			i.NotJSON = i.NotJSON || len(*doc) > 0 && !json.Valid(*doc)
 			*doc = showable(*doc)
 		}
 		*into = append(*into, store.TaskInfo{
@@ -84,7 +85,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
 			Batch: k.Batch, Lock: k.Lock, Sequence: k.Sequence, Tenant: k.Tenant, Held: i.Held,
 			Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
-			Follows: i.Follows, FailedTask: i.FailedTask,
+			Follows: i.Follows, FailedTask: i.FailedTask, NotJSON: i.NotJSON,
 		})
 		return nil
 	}
