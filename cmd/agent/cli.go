@@ -31,7 +31,7 @@ type cli struct {
 	Reload     reloadCmd       `cmd:"" help:"Have a running agent read its configuration again."`
 	Migrate    migrateCmd      `cmd:"" help:"Show or migrate the store's schema."`
 	Enqueue    enqueueCmd      `cmd:"" help:"Enqueue a task."`
-	Task       taskCmd         `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
+	Task       taskCmd         `cmd:"" help:"List, show, explain, await, cancel, retry and roll back tasks."`
 	Agents     agentsCmd       `cmd:"" help:"List agents, and have them drain or claim nothing."`
 	Pause      pauseCmd        `cmd:"" help:"Have all agents claim no tasks of a type, or list the types that are paused."`
 	Resume     resumeCmd       `cmd:"" help:"Have agents claim tasks of a paused type again."`

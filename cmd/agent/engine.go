@@ -37,6 +37,8 @@ func (a *agent) makeEngine(guardian []string) {
 		Joined:   func() { close(a.joined) },
 		Draining: runner.Drain,
 		Ordered:  a.orders.take,
+
+		Condition: runner.Condition,
 		Ended: func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration) {
 			if a.ended != nil {
 				a.ended(row, out, next, took)

@@ -34,6 +34,7 @@ type dataStore interface {
 	poll.Store
 	poll.Adopter
 	ops.Store
+	ops.Explainer
 	ops.Operator
 	ops.Agents
 	ops.Pauses

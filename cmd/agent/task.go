@@ -12,13 +12,12 @@ import (
 type taskCmd struct {
 	List taskListCmd `cmd:"" help:"List tasks, newest first."`
 	Show taskShowCmd `cmd:"" help:"Show a task with its history, output and result."`
+	Why  taskWhyCmd  `cmd:"" help:"Say why a task is not running, or what it does."`
 	Wait taskWaitCmd `cmd:"" help:"Wait until tasks have finished."`
 
 	Cancel   taskCancelCmd   `cmd:"" help:"Cancel tasks."`
 	Retry    taskRetryCmd    `cmd:"" help:"Retry tasks that failed or were cancelled."`
 	Rollback taskRollbackCmd `cmd:"" help:"Roll back tasks."`
-
-	Why laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 
 type taskListCmd struct {

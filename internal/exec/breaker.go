@@ -1,13 +1,17 @@
 package exec
 
 import (
+	"cmp"
 	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -46,6 +50,7 @@ type breaker struct {
 
 	isOpen      bool
 	since       time.Time // when it opened
+	reason      string    // of the last attempt that found the target out of reach
 	ramp        ramp
 	pause       time.Duration // the last one
 	until       time.Time     // no trial before
@@ -132,7 +137,7 @@ func (b *Breakers) Done(typ string, phase task.Phase, id task.ID, o task.Outcome
 			x.ramp.shrink(time.Now())
 		}
 		if x.opens(id, o, verdict) {
-			b.openUp(x)
+			b.openUp(x, o.Error)
 		}
 		return
 	}
@@ -144,8 +149,25 @@ func (b *Breakers) Done(typ string, phase task.Phase, id task.ID, o task.Outcome
 	case reached:
 		x.close()
 	case outOfReach, sentAway:
-		b.openUp(x)
+		b.openUp(x, o.Error)
 	}
+}
+
+// Open lists the breakers that are open, by the types' names and by phase.
+func (b *Breakers) Open() (open []store.OpenBreaker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for p, x := range b.all {
+		if x.isOpen {
+			open = append(open, store.OpenBreaker{
+				Types: []string{p.typ}, Phase: p.phase, OpenFor: time.Since(x.since).Milliseconds(), Error: x.reason,
+			})
+		}
+	}
+	slices.SortFunc(open, func(a, b store.OpenBreaker) int {
+		return cmp.Or(strings.Compare(a.Types[0], b.Types[0]), strings.Compare(string(a.Phase), string(b.Phase)))
+	})
+	return open
 }
 
 // at finds or makes a breaker. b.mu is held.
@@ -170,8 +192,9 @@ func (b *Breakers) Forget(typ string) {
 	maps.DeleteFunc(b.all, func(p place, _ *breaker) bool { return p.typ == typ })
 }
 
-// openUp opens a breaker, or leaves it open for a longer pause than before.
-func (b *Breakers) openUp(x *breaker) {
+// openUp opens a breaker for that reason, or leaves it open for a longer pause than before.
+func (b *Breakers) openUp(x *breaker, reason string) {
+	x.reason = reason
 	if !x.isOpen {
 		x.isOpen, x.since, x.ramp = true, time.Now(), ramp{}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -296,4 +297,27 @@ func TestBreakersConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestOpenBreakers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := steady()
+		require.Empty(t, b.Open())
+		refused := undelivered
+		refused.Error = "connection refused"
+		b.Begin("b", task.Run, 1)
+		b.Done("b", task.Run, 1, refused)
+		time.Sleep(2 * time.Second)
+		b.Begin("a", task.Check, 2)
+		b.Done("a", task.Check, 2, refused)
+		b.Begin("c", task.Run, 3)
+		b.Done("c", task.Run, 3, succeeded)
+		require.Equal(t, []store.OpenBreaker{
+			{Types: []string{"a"}, Phase: task.Check, Error: "connection refused"},
+			{Types: []string{"b"}, Phase: task.Run, OpenFor: 2000, Error: "connection refused"},
+		}, b.Open())
+		b.Begin("b", task.Run, 4)
+		b.Done("b", task.Run, 4, succeeded)
+		require.Len(t, b.Open(), 1)
+	})
 }

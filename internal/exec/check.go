@@ -3,9 +3,13 @@ package exec
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -22,6 +26,8 @@ func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool)
 		}, true
 	}
 	defer r.breakers.Release(t.Name, task.Check, row.ID) // should it panic
+	r.checks.begin(row.ID)
+	defer r.checks.end(row.ID)
 	o = r.ask(c, t)
 	r.breakers.Done(t.Name, task.Check, row.ID, o)
 	if o.Verdict == task.Succeeded {
@@ -94,4 +100,33 @@ func beforeRun(l, c *lease.Lease, o task.Outcome) (_ task.Outcome, over bool) {
 		o.Verdict, o.Error = task.Drained, "the agent stood still before it"
 	}
 	return o, true
+}
+
+// checks are the tasks whose check is being asked.
+type checks struct {
+	mu  sync.Mutex
+	ids map[task.ID]struct{}
+}
+
+func (c *checks) begin(id task.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids == nil {
+		c.ids = map[task.ID]struct{}{}
+	}
+	c.ids[id] = struct{}{}
+}
+
+func (c *checks) end(id task.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.ids, id)
+}
+
+// list returns the first of them, as many as a heartbeat takes.
+func (c *checks) list() []task.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Sorted(maps.Keys(c.ids))
+	return all[:min(len(all), store.MostConditions)]
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/webhook"
 	"github.com/leasehold/leasehold/internal/exec/worker"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -38,6 +39,8 @@ type Runner struct {
 
 	version string
 	slots   int // of webhooks; Declare alone uses it
+
+	checks checks
 }
 
 // New makes a runner with breakers of its own.
@@ -110,6 +113,11 @@ func (g Gate) Room(typ string, phase task.Phase) (n int, wait time.Duration) {
 		return m, longer
 	}
 	return n, wait
+}
+
+// Condition returns which breakers are open, and whose checks are being asked. Types are named as declared.
+func (r *Runner) Condition() store.Condition {
+	return store.Condition{Breakers: r.breakers.Open(), Checks: r.checks.list()}
 }
 
 // Presence says when the presence of the agent's session runs out, as a time of lease.BootClock: no subprocess outlives

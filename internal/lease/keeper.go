@@ -34,6 +34,7 @@ type Keeper struct {
 	traces   func(task.ID) string             // the trace context of a row without one; nil: none is known
 	lives    func(until time.Duration)        // called whenever the session is extended; nil: never
 	ordered  func(store.AgentOrder, string)   // called when an operator wants something else of the session; nil: never
+	state    func() store.Condition           // what people want to know of the session; nil: nothing
 	halted   func()                           // called after leases may have been stopped before their start; nil: never
 
 	writes  writes
@@ -86,6 +87,8 @@ type KeeperOptions struct {
 	// Ordered is called when an operator wants something else of the session than before, with who that is ("": it was not said);
 	// an empty order is none. It must not block; nil: no call.
 	Ordered func(o store.AgentOrder, by string)
+	// Condition returns what people want to know of the session, for each heartbeat. It must not block; nil: no call.
+	Condition func() store.Condition
 	// Halted is called when leases may have been stopped before their attempts began, so that those still in the queue can
 	// be released. It must not block; nil: no call.
 	Halted func()
@@ -98,7 +101,7 @@ const SettleIn = 3 * time.Second
 func NewKeeper(o KeeperOptions) *Keeper {
 	k := &Keeper{
 		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, unleased: o.Unleased,
-		pings: o.PingURL, traces: o.Trace, lives: o.Present, ordered: o.Ordered, halted: o.Halted, open: make(map[task.ID]*Lease),
+		pings: o.PingURL, traces: o.Trace, lives: o.Present, ordered: o.Ordered, halted: o.Halted, state: o.Condition, open: make(map[task.ID]*Lease),
 		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
 	k.longest = o.Agent.LongestStop()

@@ -141,6 +141,9 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	open, through := k.leases(), k.through
 	p := k.heartbeat(len(open), d)
 	k.mu.Unlock()
+	if k.state != nil {
+		p.Condition = k.state()
+	}
 
 	sent := k.clock.Now()
 	standing, err := k.store.Present(ctx, p)

@@ -68,6 +68,9 @@ type Options struct {
 	// Removed is called when a type of earlier declarations is declared no more and nothing of it runs, a moment after that. It must
 	// not block; nil: no call.
 	Removed func(typ string)
+	// Condition returns what the executor knows of itself that people want to know; types are named as declared. It must not block;
+	// nil: nothing.
+	Condition func() store.Condition
 	// Ended is called with the outcome of each attempt and the transition of its row; took is negative if nothing was
 	// started. It must not block for long; nil: no call.
 	Ended   func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration)
@@ -156,6 +159,7 @@ func New(o Options) *Engine {
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: g.describe(o.Agent), Log: o.Log, Metrics: o.Metrics, Unleased: e.unleased,
 		Remote: o.Remote, PingURL: o.PingURL, Trace: o.Trace, Present: o.Present, Halted: func() { e.slots.halt() }, Ordered: e.ordered,
+		Condition: e.condition,
 	})
 	e.slots = newSlots(g, o.Clock)
 	e.slots.start = e.start

@@ -35,6 +35,7 @@ type AgentInfo struct {
 	StartedAt     time.Time    `json:"started_at"`
 	SeenAt        time.Time    `json:"seen_at"`              // the last heartbeat
 	OrderedBy     string       `json:"ordered_by,omitempty"` // who has cordoned or drained it, where that is known
+	Condition     *Condition   `json:"condition,omitempty"`  // at the last heartbeat; nil: nothing is the matter
 }
 
 // AgentOrder is what an operator wants of sessions.

@@ -58,6 +58,8 @@ type Heartbeat struct {
 	Running  int   // attempts now
 	Done     int64 // attempts ended since the start
 	Minute   int64 // of these, those of the last minute
+	// Condition is what people want to know of the session.
+	Condition Condition
 	// Order is what the last reply said, for a session whose row was removed.
 	Order AgentOrder
 	// View returns what the session knows of the store's clock, at the moment at which the store asks; Silent is not used. A

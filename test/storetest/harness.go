@@ -142,6 +142,7 @@ func Checks() []Check {
 		{"on_live", onLiveChecks()},
 		{"follow", followChecks()},
 		{"look", lookChecks()},
+		{"situation", situationChecks()},
 		{"agents", agentChecks()},
 		{"paused types", pauseChecks()},
 		{"redactions", redactionChecks()},

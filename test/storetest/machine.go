@@ -199,6 +199,7 @@ type machine struct {
 	granted     []granted
 	heldLeases  []*heldLease
 	changed     bool // an action has been about named leases
+	explains    int  // tasks that were explained
 
 	schedules scheduled
 	chunks    chunked

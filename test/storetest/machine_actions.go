@@ -150,8 +150,14 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	}
 	wantRooms, rooms := map[string]store.Room{}, map[string]store.Room{}
 	c.Session, c.Number, c.Cut, c.Limited = s.real, s.claims, &cut, rooms
+	var why []explained
+	if c.Pass == nil { // else it may free what it then takes
+		why = explain(ctx, m.t, m.real, m.explains, explainsAtOnce)
+		m.explains += len(why)
+	}
 	got, err := m.real.Claim(ctx, c)
 	require.NoError(m.t, err)
+	agrees(m.t, why, c, got)
 	first := map[task.ID]bool{} // whose turns came first
 	for _, row := range got {
 		if at := place(m.tasks, onReal, row.ID); at >= 0 {

@@ -13,19 +13,24 @@ import (
 // ListAgents lists sessions by name.
 func (s *Store) ListAgents(ctx context.Context, all bool) (list []store.AgentInfo, err error) {
 	err = s.do(ctx, "list agents", func(ctx context.Context, conn *pgx.Conn) error {
-		list = nil
-		var i store.AgentInfo
-		return forEach(ctx, conn, []any{
-			(*int64)(&i.Session), &i.Name, (*string)(&i.State), &i.Region, &i.Version, &i.Config, &i.Workers, &i.Running, &i.Done,
-			&i.DonePerMinute, &i.Types, &i.StartedAt, &i.SeenAt, &i.OrderedBy,
-		}, func() error {
-			i.StartedAt, i.SeenAt = i.StartedAt.UTC(), i.SeenAt.UTC()
-			list = append(list, i)
-			i.Types = nil // the next row has a list of its own
-			return nil
-		}, s.sql.ListAgents, arg("every", all))
+		list, err = s.agents(ctx, conn, all)
+		return err
 	})
 	return list, err
+}
+
+func (s *Store) agents(ctx context.Context, on querier, all bool) (list []store.AgentInfo, err error) {
+	var i store.AgentInfo
+	var condition string
+	return list, forEach(ctx, on, []any{
+		(*int64)(&i.Session), &i.Name, (*string)(&i.State), &i.Region, &i.Version, &i.Config, &i.Workers, &i.Running, &i.Done,
+		&i.DonePerMinute, &i.Types, &i.StartedAt, &i.SeenAt, &i.OrderedBy, &condition,
+	}, func() error {
+		i.StartedAt, i.SeenAt, i.Condition = i.StartedAt.UTC(), i.SeenAt.UTC(), store.ReadCondition(condition)
+		list = append(list, i)
+		i.Types = nil // the next row has a list of its own
+		return nil
+	}, s.sql.ListAgents, arg("every", all))
 }
 
 // OrderAgent gives the present sessions with that name or number an order.

@@ -16,33 +16,38 @@ import (
 )
 
 // Get returns a task with its history.
-func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
-	var info store.TaskInfo
-	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
-		row := queryRow(ctx, conn, s.sql.Get, arg("id", int64(id)))
-		if err := row.Scan(append(infoTargets(&info), &info.Output, (*int64)(&info.FollowedBy))...); err != nil {
-			if errors.Is(err, pgx.ErrNoRows) {
-				return store.ErrNoTask
-			}
-			return err
-		}
-		rows, err := query(ctx, conn, s.sql.History, arg("id", int64(id)))
-		if err != nil {
-			return err
-		}
-		if info.History, err = pgx.CollectRows(rows, scanAttempt); err != nil {
-			return err
-		}
-		info.Related, err = s.related(ctx, conn, id, info.Batch)
+func (s *Store) Get(ctx context.Context, id task.ID) (info *store.TaskInfo, err error) {
+	err = s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
+		info, err = s.get(ctx, conn, id)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	return info, nil
+}
+
+func (s *Store) get(ctx context.Context, conn *pgx.Conn, id task.ID) (*store.TaskInfo, error) {
+	var info store.TaskInfo
+	row := queryRow(ctx, conn, s.sql.Get, arg("id", int64(id)))
+	if err := row.Scan(append(infoTargets(&info), &info.Output, (*int64)(&info.FollowedBy))...); err != nil {
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, store.ErrNoTask
+		}
+		return nil, err
+	}
+	rows, err := query(ctx, conn, s.sql.History, arg("id", int64(id)))
+	if err != nil {
+		return nil, err
+	}
+	if info.History, err = pgx.CollectRows(rows, scanAttempt); err != nil {
+		return nil, err
+	}
 	if len(info.History) == 0 {
 		info.History = nil
 	}
-	return &info, nil
+	info.Related, err = s.related(ctx, conn, id, info.Batch)
+	return &info, err
 }
 
 func scanAttempt(row pgx.CollectableRow) (a store.AttemptInfo, err error) {

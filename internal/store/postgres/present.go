@@ -71,8 +71,8 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		}, s.sql.Present, arg("session", int64(p.Session)), arg("name", storable(a.Name)),
 			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
 			arg("types", types(a)), arg("redact", a.RedactText()), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
-			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)), arg("now", now),
-			arg("calm", view.Calm.Microseconds()),
+			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)),
+			arg("condition", storable(p.Condition.Text())), arg("now", now), arg("calm", view.Calm.Microseconds()),
 			arg("tolerance", store.JumpTolerance.Microseconds()))
 		if err != nil {
 			return err

@@ -812,6 +812,7 @@ CREATE TABLE {schema}.agent (
     ordered       text,                      -- what an operator wants of it (order_agent): 'cordon' or 'drain'
     ordered_by    text,
     redact        jsonb NOT NULL DEFAULT '{}', -- names of the members that are masked, by row type
+    condition     text,                      -- store.Condition as JSON; NULL: nothing is the matter
     -- The last heartbeat, if by then the session had seen no jump of the clock for its whole TTL: what had expired by this
     -- time has expired indeed. Named leases depend on it (lease_lapsed).
     calm_at       timestamptz
@@ -826,7 +827,7 @@ CREATE VIEW {schema}.agents AS
         CASE WHEN present_until <= seen_at THEN 'left' WHEN present_until <= now() THEN 'absent'
              WHEN draining OR ordered = 'drain' THEN 'draining' WHEN workers = 0 THEN 'observer'
              WHEN ordered = 'cordon' THEN 'cordoned' ELSE 'working' END AS state,
-        region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by
+        region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by, condition
     FROM {schema}.agent;
 
 -- What configurations have declared, without secrets: the change log of definitions. A block that was never loaded before gets the next

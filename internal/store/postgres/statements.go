@@ -52,6 +52,7 @@ type statements struct {
 	Unblock, Blocked, Related, Neighbours, Predecessors                                     *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	Pauses, PauseType, ResumeType, NoteRedactions, Redactions                               *sqltext.Query
+	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                     *sqltext.Query
 	Spill                                                                                   *sqltext.Query
 	Orphans, CancelOrphans, MoveOrphans, RegionOrphans                                      *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,

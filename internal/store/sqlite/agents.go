@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -13,20 +14,27 @@ import (
 // ListAgents lists sessions by name.
 func (s *Store) ListAgents(ctx context.Context, all bool) (list []store.AgentInfo, err error) {
 	err = s.view(ctx, "list agents", func(t *snapshot) error {
-		return t.query(func(r *sql.Rows) error {
-			var i store.AgentInfo
-			var types string
-			if err := r.Scan(&i.Session, &i.Name, textOf[store.AgentState]{&i.State}, &i.Region, &i.Version, &i.Config, &i.Workers,
-				&i.Running, &i.Done, &i.DonePerMinute, &types, timeOf{&i.StartedAt}, timeOf{&i.SeenAt}, &i.OrderedBy); err != nil {
-				return err
-			}
-			if err := json.Unmarshal([]byte(types), &i.Types); err != nil {
-				return fmt.Errorf("types of session %d: %w", i.Session, err)
-			}
-			list = append(list, i)
-			return nil
-		}, t.sql.ListAgents, arg("every", all), arg("now", stamp(s.now())))
+		list, err = t.agents(s.now(), all)
+		return err
 	})
+	return list, err
+}
+
+func (t *snapshot) agents(now time.Time, all bool) (list []store.AgentInfo, err error) {
+	err = t.query(func(r *sql.Rows) error {
+		var i store.AgentInfo
+		var types, condition string
+		if err := r.Scan(&i.Session, &i.Name, textOf[store.AgentState]{&i.State}, &i.Region, &i.Version, &i.Config, &i.Workers,
+			&i.Running, &i.Done, &i.DonePerMinute, &types, timeOf{&i.StartedAt}, timeOf{&i.SeenAt}, &i.OrderedBy, &condition); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(types), &i.Types); err != nil {
+			return fmt.Errorf("types of session %d: %w", i.Session, err)
+		}
+		i.Condition = store.ReadCondition(condition)
+		list = append(list, i)
+		return nil
+	}, t.sql.ListAgents, arg("every", all), arg("now", stamp(now)))
 	return list, err
 }
 

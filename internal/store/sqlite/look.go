@@ -19,27 +19,33 @@ import (
 // Get returns a task, live or finished, with its history; store.ErrNoTask where there is none.
 func (s *Store) Get(ctx context.Context, id task.ID) (info *store.TaskInfo, err error) {
 	err = s.view(ctx, "get task", func(t *snapshot) error {
-		var found []store.TaskInfo
-		if err := t.query(scanInfos(&found), t.sql.Get, arg("id", int64(id))); err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			return fmt.Errorf("%d: %w", id, store.ErrNoTask)
-		}
-		info = &found[0]
-		if info.History, err = t.history(id); err != nil {
-			return err
-		}
-		if err := t.row([]any{&info.FollowedBy}, t.sql.FollowedBy, arg("id", int64(id))); err != nil {
-			return err
-		}
-		info.Related, err = t.related(id, info.Batch)
+		info, err = t.get(id)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return info, nil
+}
+
+func (t *snapshot) get(id task.ID) (*store.TaskInfo, error) {
+	var found []store.TaskInfo
+	if err := t.query(scanInfos(&found), t.sql.Get, arg("id", int64(id))); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%d: %w", id, store.ErrNoTask)
+	}
+	info := &found[0]
+	var err error
+	if info.History, err = t.history(id); err != nil {
+		return nil, err
+	}
+	if err := t.row([]any{&info.FollowedBy}, t.sql.FollowedBy, arg("id", int64(id))); err != nil {
+		return nil, err
+	}
+	info.Related, err = t.related(id, info.Batch)
+	return info, err
 }
 
 // showable is a document as it can be shown with others: what is no JSON, which an application may have written in spite of

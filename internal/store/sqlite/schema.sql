@@ -495,6 +495,7 @@ CREATE TABLE agent (
     ordered       TEXT,                       -- what an operator wants of it: 'cordon' or 'drain'
     ordered_by    TEXT,
     redact        TEXT NOT NULL DEFAULT '{}', -- a JSON object: names of the members that are masked, by row type
+    condition     TEXT,                       -- store.Condition as JSON; NULL: nothing is the matter
     -- The last heartbeat, if by then the session had seen no jump of the clock for its whole TTL: what had expired by this
     -- time has expired indeed. Named leases depend on it (lapsed_lease).
     calm_at       TEXT
@@ -504,7 +505,7 @@ CREATE TABLE agent (
 CREATE VIEW agents AS
     SELECT session, name,
         {agent_state now=strftime('%Y-%m-%dT%H:%M:%fZ','now')} AS state,
-        region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by
+        region, version, config, workers, running, done, minute AS done_per_minute, types, started_at, seen_at, ordered_by, condition
     FROM agent;
 
 -- What configurations have declared, without secrets: the change log of definitions. A block that was never loaded before gets the next

@@ -55,7 +55,8 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.Heartb
 		if _, err := t.exec(t.sql.Present, arg("session", int64(p.Session)), arg("name", a.Name), arg("region", null(a.Region)),
 			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)),
 			arg("redact", a.RedactText()), arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
-			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)), arg("calm_at", calmAt)); err != nil {
+			arg("running", p.Running), arg("done", p.Done), arg("minute", p.Minute), arg("order", string(p.Order)),
+			arg("condition", p.Condition.Text()), arg("calm_at", calmAt)); err != nil {
 			return err
 		}
 		if err := t.declareLimits(p.Session, a.Limits, view.CalmAt(t.now)); err != nil {

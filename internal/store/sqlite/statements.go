@@ -35,6 +35,7 @@ type statements struct {
 	Orphans, RegionOrphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                  *sqltext.Query
 	NextRegion, AnyLate, Spill                                                                                       *sqltext.Query
 	NoteRedactions, Redactions                                                                                       *sqltext.Query
+	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                                              *sqltext.Query
 	Pauses, PauseType, ResumeType, IsPaused                                                                          *sqltext.Query
 	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence        *sqltext.Query
 	// settle.sql, tally.sql, complete.sql

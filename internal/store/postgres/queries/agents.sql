@@ -40,7 +40,7 @@ WHERE present_until > now() AND workers > 0 AND ordered IS NULL
 -- name: list_agents
 -- Lists sessions by name, the newest first; those that are no more present only if all are asked for.
 SELECT session, name, state, coalesce(region, ''), version, config, workers, running, done, done_per_minute, types, started_at, seen_at,
-    coalesce(ordered_by, '')
+    coalesce(ordered_by, ''), coalesce(condition, '')
 FROM {schema}.agents WHERE @every::boolean OR state NOT IN ('absent', 'left')
 ORDER BY name, session DESC LIMIT 10000
 

@@ -6,9 +6,9 @@ WITH noted AS (
     {note_redactions}
 ), seen AS (
     INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, redact, present_until, draining,
-                                running, done, minute, ordered, calm_at)
+                                running, done, minute, ordered, condition, calm_at)
     VALUES (@session, @name, nullif(@region, ''), @version, @config, @workers, @types::text[], @redact::jsonb,
-        now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done, @minute, nullif(@order, ''),
+        now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done, @minute, nullif(@order, ''), nullif(@condition, ''),
         CASE WHEN @calm::bigint >= @presence::bigint
              AND now() BETWEEN @now::timestamptz - @tolerance::bigint * interval '1 microsecond'
                  AND @now::timestamptz + @tolerance::bigint * interval '1 microsecond' THEN now() END)
@@ -16,7 +16,7 @@ WITH noted AS (
         name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
         workers = excluded.workers, types = excluded.types, redact = excluded.redact, seen_at = now(), present_until = excluded.present_until,
         draining = excluded.draining, running = excluded.running, done = excluded.done,
-        minute = excluded.minute, calm_at = excluded.calm_at
+        minute = excluded.minute, condition = excluded.condition, calm_at = excluded.calm_at
     RETURNING xmax = 0 AS fresh, agent.ordered, agent.ordered_by
 )
 SELECT now(), seen.fresh, EXISTS (SELECT FROM {schema}.type_limit), EXISTS (SELECT FROM {schema}.sequence_rule), coalesce(seen.ordered, ''), coalesce(seen.ordered_by, ''),

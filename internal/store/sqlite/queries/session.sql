@@ -6,13 +6,13 @@ RETURNING session;
 -- name: present
 -- Renews the session, and creates its row again where it has expired.
 INSERT INTO agent (session, name, region, version, config, workers, types, redact, started_at, seen_at, present_until, draining, running, done, minute,
-    ordered, calm_at)
-VALUES (@session, @name, @region, @version, @config, @workers, @types, @redact, @now, @now, @until, @draining, @running, @done, @minute, nullif(@order, ''), @calm_at)
+    ordered, condition, calm_at)
+VALUES (@session, @name, @region, @version, @config, @workers, @types, @redact, @now, @now, @until, @draining, @running, @done, @minute, nullif(@order, ''), nullif(@condition, ''), @calm_at)
 ON CONFLICT (session) DO UPDATE SET
     name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
     workers = excluded.workers, types = excluded.types, redact = excluded.redact, seen_at = excluded.seen_at, present_until = excluded.present_until,
     draining = excluded.draining, running = excluded.running, done = excluded.done, minute = excluded.minute,
-    calm_at = excluded.calm_at;
+    condition = excluded.condition, calm_at = excluded.calm_at;
 
 -- name: ordered
 -- What an operator wants of the session.
@@ -47,7 +47,7 @@ SELECT hash, body FROM policy WHERE hash IN (SELECT value FROM json_each(@hashes
 -- name: list_agents
 -- Lists sessions by name, the newest first; those that are no more present only if all are asked for.
 SELECT session, name, {agent_state now=@now}, ifnull(region, ''), version, config, workers, running, done, minute,
-    types, started_at, seen_at, ifnull(ordered_by, '')
+    types, started_at, seen_at, ifnull(ordered_by, ''), ifnull(condition, '')
 FROM agent WHERE @every OR present_until > @now
 ORDER BY name, session DESC LIMIT 10000;
 

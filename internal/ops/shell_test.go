@@ -1,4 +1,4 @@
-package main
+package ops
 
 import (
 	"os/exec"
@@ -19,7 +19,7 @@ func TestShellQuote(t *testing.T) {
 		"*":          "'*'",
 		"~root":      "'~root'",
 	} {
-		require.Equal(t, want, shellQuote(in))
+		require.Equal(t, want, ShellQuote(in))
 	}
 }
 
@@ -29,7 +29,7 @@ func FuzzShellQuote(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ReplaceAll(s, "\x00", "") // no argument holds one
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+shellQuote(s)).Output()
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+ShellQuote(s)).Output()
 		require.NoError(t, err)
 		require.Equal(t, s, string(out))
 	})

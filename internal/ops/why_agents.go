@@ -1,0 +1,267 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// candidates are the present agents, as far as they can take a task.
+type candidates struct {
+	declare []store.AgentInfo // its type
+	region  []store.AgentInfo // of these, those of its region
+	working []store.AgentInfo // of these, those that claim
+}
+
+func candidatesOf(w *store.Situation) (k candidates) {
+	t := w.Task
+	for _, a := range w.Agents {
+		if !slices.Contains(a.Types, t.Type) {
+			continue
+		}
+		k.declare = append(k.declare, a)
+		if t.Region != "" && !t.Spilled && a.Region != t.Region {
+			continue
+		}
+		k.region = append(k.region, a)
+		if a.State == store.AgentWorking {
+			k.working = append(k.working, a)
+		}
+	}
+	return k
+}
+
+// missing is for a task that no present agent takes.
+func (k candidates) missing(w *store.Situation) *Reason {
+	t := w.Task
+	typ := OneLine(t.Type, mostName)
+	switch {
+	case len(w.Agents) == 0:
+		return &Reason{Kind: WhyUndeclared, Text: "no agent is running", Remedy: "start one with `leasehold run`"}
+	case len(k.declare) == 0:
+		return &Reason{
+			Kind: WhyUndeclared, Text: fmt.Sprintf("no running agent declares type %s", typ),
+			Remedy: "declare it, or see `leasehold orphans`",
+		}
+	case len(k.region) == 0:
+		return &Reason{
+			Kind: WhyRegion, Text: fmt.Sprintf("no running agent of region %s declares type %s", OneLine(t.Region, mostName), typ),
+			Remedy: "start an agent of that region, or set spill_after for the type",
+		}
+	case len(k.working) == 0:
+		a := k.region[0]
+		r := &Reason{Kind: WhyCordoned, Agent: a.Name, By: a.OrderedBy}
+		r.Text = fmt.Sprintf("agent %s, which would run it, is %s", OneLine(a.Name, mostName), standingOf(&a))
+		if len(k.region) > 1 {
+			r.Text = fmt.Sprintf("none of the %d agents that would run it takes tasks: %s is %s", len(k.region), OneLine(a.Name, mostName), standingOf(&a))
+		}
+		if a.State == store.AgentCordoned {
+			r.Remedy = "leasehold agents uncordon " + ShellQuote(a.Name)
+		}
+		return r
+	}
+	return nil
+}
+
+// standingOf writes what an agent does that claims nothing.
+func standingOf(a *store.AgentInfo) string {
+	switch a.State {
+	case store.AgentObserver:
+		return "an observer (it has no workers)"
+	case store.AgentCordoned, store.AgentDraining:
+		return string(a.State) + byWhom(a.OrderedBy)
+	}
+	return string(a.State)
+}
+
+// unreachable is for a task whose target is out of reach of all agents that would run it.
+func (k candidates) unreachable(w *store.Situation) *Reason {
+	var first *Reason
+	for i := range k.working {
+		r := openBreaker(&k.working[i], w)
+		if r == nil {
+			return nil
+		}
+		if first == nil {
+			first = r
+		}
+	}
+	return first
+}
+
+// openBreaker is for a task whose target is out of reach of an agent.
+func openBreaker(a *store.AgentInfo, w *store.Situation) *Reason {
+	if a.Condition == nil {
+		return nil
+	}
+	phase := w.Task.State.Phase()
+	for _, b := range a.Condition.Breakers {
+		if !slices.Contains(b.Types, w.Task.Type) || b.Phase != phase && (b.Phase != task.Check || phase != task.Run) {
+			continue
+		}
+		what := map[task.Phase]string{task.Run: "the target", task.Rollback: "the target of rollbacks", task.Check: "the target of the check"}[b.Phase]
+		since := b.Since(a.SeenAt)
+		r := &Reason{
+			Kind: WhyBreaker, Since: &since, Agent: a.Name,
+			Remedy: "bring the target back: agents try one task now and then, and go on when it is reached",
+		}
+		r.Text = fmt.Sprintf("%s is out of reach %s", what, clock(w.Now, since))
+		if b.Error != "" {
+			r.Text += ": " + OneLine(b.Error, 200)
+		}
+		return r
+	}
+	return nil
+}
+
+// busy is for a task for which no agent has a free slot.
+func (k candidates) busy(w *store.Situation) *Reason {
+	if len(k.working) == 0 {
+		return nil
+	}
+	slots, ofType := 0, 0
+	for i := range k.working {
+		a := &k.working[i]
+		full := fullType(a, w.Task.Type)
+		switch {
+		case full > 0:
+			ofType += full
+		case a.Running >= a.Workers:
+			slots += a.Workers
+		default:
+			return nil
+		}
+	}
+	r := &Reason{Kind: WhySlots, Ahead: w.Ahead, Starts: k.expected(w)}
+	if slots == 0 {
+		r.Text = fmt.Sprintf("%s in use that agents have for type %s (workers of the task block)", allSlots(ofType), OneLine(w.Task.Type, mostName))
+	} else {
+		r.Text = fmt.Sprintf("%s in use of the agents that would run it; they run %s", allSlots(slots+ofType), mix(w.Running))
+		r.Remedy = "raise workers, or start another agent"
+	}
+	return r
+}
+
+// allSlots begins a sentence on slots that are in use.
+func allSlots(n int) string {
+	if n == 1 {
+		return "the only slot is"
+	}
+	return fmt.Sprintf("all %s slots are", Thousands(int64(n)))
+}
+
+// fullType returns how many slots of its own a type has on an agent, if all of them are in use; else 0.
+func fullType(a *store.AgentInfo, typ string) int {
+	if a.Condition == nil {
+		return 0
+	}
+	for _, f := range a.Condition.Full {
+		if slices.Contains(f.Types, typ) {
+			return f.Workers
+		}
+	}
+	return 0
+}
+
+// mix writes which types run: "12 invoice.send, 3 video.resize".
+func mix(running []store.TypeCount) string {
+	const most = 3
+	var parts []string
+	for _, c := range running[:min(len(running), most)] {
+		parts = append(parts, fmt.Sprintf("%d %s", c.N, OneLine(c.Type, mostName)))
+	}
+	if len(running) > most {
+		parts = append(parts, "and others")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// behind is for a task that others precede.
+func (k candidates) behind(w *store.Situation) *Reason {
+	if w.Ahead == 0 || w.Task.Held != "" || w.Task.RunAt.After(w.Now) {
+		return nil
+	}
+	return &Reason{Kind: WhyAhead, Ahead: w.Ahead, Starts: k.expected(w), Text: count(w.Ahead) + " of its type are due and come first"}
+}
+
+// expected estimates when a task starts before which others are, from how many attempts the agents have ended in the last minute; nil: there is
+// nothing to go by. All types share the slots, so this is no more than a guess.
+func (k candidates) expected(w *store.Situation) *time.Time {
+	var perMinute int64
+	for i := range k.working {
+		perMinute += k.working[i].DonePerMinute
+	}
+	if perMinute == 0 || w.Ahead > store.MostAhead {
+		return nil
+	}
+	at := w.Now.Add(time.Duration(float64(w.Ahead+1) / float64(perMinute) * float64(time.Minute))).Truncate(time.Second)
+	return &at
+}
+
+// whyRunning says what a task does that runs.
+func whyRunning(w *store.Situation, t *Task) Reason {
+	r := Reason{Kind: WhyRunning, Since: t.ClaimedAt, Agent: t.Agent}
+	i := slices.IndexFunc(w.Agents, func(a store.AgentInfo) bool { return a.Session == t.Session })
+	agent := OneLine(t.Agent, mostName)
+	if agent == "" {
+		agent = fmt.Sprintf("session %d", t.Session)
+	}
+	if i < 0 && !t.Detached {
+		r.Kind = WhyAgentGone
+		r.Text = fmt.Sprintf("agent %s, which runs it, is gone: another agent requeues it when its lease has expired%s", agent, leaseLeft(w))
+		return r
+	}
+	doing := "it runs"
+	if t.State.Phase() == task.Rollback {
+		doing = "it is being rolled back"
+	}
+	if i >= 0 && w.Agents[i].Condition != nil && slices.Contains(w.Agents[i].Condition.Checks, t.ID) {
+		r.Kind = WhyChecking
+		doing = "the check is being asked whether it is done already"
+	}
+	r.Text = fmt.Sprintf("%s on agent %s%s%s", doing, agent, since(w.Now, t.ClaimedAt), progress(t)+because(t.Message))
+	if t.CancelRequested != nil {
+		r.Kind, r.By = WhyCancelling, t.CancelRequestedBy
+		r.Text += fmt.Sprintf("; its cancellation was requested%s %s ago", byWhom(t.CancelRequestedBy), Age(w.Now.Sub(*t.CancelRequested)))
+	}
+	r.Text += lastPing(w) + leaseLeft(w)
+	return r
+}
+
+// since writes for how long something has lasted; "" where it is not known.
+func since(now time.Time, from *time.Time) string {
+	if from == nil {
+		return ""
+	}
+	return " for " + Age(now.Sub(*from))
+}
+
+// lastPing writes when the last ping came that counted, or the attempt began; "" where no pings are due. The lease ends a heartbeat and the time
+// for stopping after that.
+func lastPing(w *store.Situation) string {
+	t := w.Task
+	if w.Policy == nil || t.LeaseEnd == nil {
+		return ""
+	}
+	_, heartbeat, stop := w.Policy.Lengths(t.State.Phase())
+	if heartbeat == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; last heartbeat %s ago, one is due every %s", Age(max(w.Now.Sub(t.LeaseEnd.Add(-heartbeat-stop)), 0)), Duration(heartbeat))
+}
+
+// leaseLeft writes how much is left of the lease.
+func leaseLeft(w *store.Situation) string {
+	end := w.Task.LeaseEnd
+	switch {
+	case end == nil:
+		return ""
+	case end.After(w.Now):
+		return fmt.Sprintf("; its lease has %s left", Age(end.Sub(w.Now)))
+	}
+	return fmt.Sprintf("; its lease expired %s ago", Age(w.Now.Sub(*end)))
+}

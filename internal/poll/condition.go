@@ -1,0 +1,33 @@
+package poll
+
+import "github.com/leasehold/leasehold/internal/store"
+
+// condition returns what people want to know of the session: it goes into the store with each heartbeat.
+func (e *Engine) condition() (c store.Condition) {
+	if e.o.Condition != nil {
+		c = e.o.Condition()
+	}
+	names := make(map[string][]string)
+	for _, t := range e.declarations().Types {
+		names[t.Name] = t.Names()
+	}
+	for i := range c.Breakers {
+		if all := names[c.Breakers[i].Types[0]]; all != nil {
+			c.Breakers[i].Types = all
+		}
+	}
+	c.Full = e.slots.full()
+	return c
+}
+
+// full lists the types all of whose own slots are in use, where the agent has more of them than the type.
+func (s *slots) full() (full []store.FullType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		if l.workers < s.workers && l.running >= l.workers && len(full) < store.MostConditions {
+			full = append(full, store.FullType{Types: l.typ.Names(), Workers: l.workers})
+		}
+	}
+	return full
+}

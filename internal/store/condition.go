@@ -1,0 +1,70 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Bounds of a Condition: entries of each list, and characters of an error.
+const (
+	MostConditions      = 50
+	mostConditionErrors = 300
+)
+
+// Condition is what keeps a session from starting tasks, and what its attempts are at, as far as only the session knows. It comes with each
+// heartbeat, so it is about two seconds old, and its durations end there (AgentInfo.SeenAt).
+type Condition struct {
+	// Breakers are those that are open.
+	Breakers []OpenBreaker `json:"breakers,omitempty"`
+	// Full are the types all of whose own slots are in use (workers of the task block).
+	Full []FullType `json:"full,omitempty"`
+	// Checks are the running tasks whose check is being asked, before the attempt itself.
+	Checks []task.ID `json:"checks,omitempty"`
+}
+
+// OpenBreaker is a breaker that holds attempts back from a target that is out of reach.
+type OpenBreaker struct {
+	Types   []string   `json:"types"` // the row types: the type's name, and its aliases
+	Phase   task.Phase `json:"phase"` // run, rollback or check
+	OpenFor int64      `json:"open_for_ms"`
+	Error   string     `json:"error,omitempty"` // of the last attempt that found the target out of reach
+}
+
+// FullType is a type of which as many attempts run as the agent has workers for it.
+type FullType struct {
+	Types   []string `json:"types"` // the row types: the type's name, and its aliases
+	Workers int      `json:"workers"`
+}
+
+// Since returns when the breaker opened, by the store's clock, of a session whose last heartbeat came at seen.
+func (b *OpenBreaker) Since(seen time.Time) time.Time {
+	return seen.Add(-time.Duration(b.OpenFor) * time.Millisecond)
+}
+
+// Text returns the condition as JSON for a store, each list and each error cut to its bound; "" where there is nothing to say.
+func (c Condition) Text() string {
+	if len(c.Breakers)+len(c.Full)+len(c.Checks) == 0 {
+		return ""
+	}
+	c.Breakers = append([]OpenBreaker(nil), c.Breakers[:min(len(c.Breakers), MostConditions)]...)
+	for i := range c.Breakers {
+		if r := []rune(c.Breakers[i].Error); len(r) > mostConditionErrors {
+			c.Breakers[i].Error = string(r[:mostConditionErrors-1]) + "…"
+		}
+	}
+	c.Full = c.Full[:min(len(c.Full), MostConditions)]
+	c.Checks = c.Checks[:min(len(c.Checks), MostConditions)]
+	body, _ := json.Marshal(c) // of texts and numbers
+	return string(body)
+}
+
+// ReadCondition reads what Text has written. What cannot be read, as of an agent of another version, is left out.
+func ReadCondition(text string) *Condition {
+	var c Condition
+	if text == "" || json.Unmarshal([]byte(text), &c) != nil {
+		return nil
+	}
+	return &c
+}
