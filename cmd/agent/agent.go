@@ -40,6 +40,8 @@ type engine interface {
 	MayFire(now time.Time) bool
 	Steady() bool
 	Session() (s task.Session, joined bool)
+	// AtRest returns what is left that the session could run; "": nothing.
+	AtRest(ctx context.Context, within time.Duration, others func(context.Context) (string, error)) (left string, err error)
 	// Replace has it go by other declarations.
 	Replace(d poll.Declarations)
 	// LongestStop is how long the most patient attempt, of those that run and those that may be claimed, may take to stop.
@@ -75,6 +77,7 @@ type agent struct {
 	parallel func([]*task.Type)                                             // exec.Parallel's; nil: it is not called
 	server   *api.Server                                                    // set before anything runs
 	reloads  *reloader                                                      // nil: it does not reload
+	until    *untilIdle                                                     // set before run; nil: it runs until a signal
 	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // called at each attempt's end; set before run; nil: none
 
 	orders           *orders
@@ -144,10 +147,16 @@ func (a *agent) run() error {
 	if m != nil {
 		group.add(untilCancelled("service manager", func(ctx context.Context) error { return m.run(ctx, a.joined, a.draining) }))
 	}
+	if a.until != nil {
+		group.add(a.until.part(a))
+	}
 	err := group.run()
 	switch {
 	case err == nil:
 		a.log.Info("agent ended")
+		if a.until != nil {
+			return a.until.result()
+		}
 		return nil
 	case store.NeedsOperator(err):
 		return err // it has its remedy in it: say it once more, in plain words

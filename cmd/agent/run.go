@@ -18,6 +18,9 @@ import (
 type runCmd struct {
 	Paths   []string `arg:"" optional:"" name:"path" help:"Configuration files and directories."`
 	Migrate bool     `help:"Migrate the store first. A SQLite store is always migrated."`
+
+	UntilIdle bool          `help:"Exit once no task is running or due that the agent could run, now or within 5 s."`
+	Timeout   time.Duration `placeholder:"DURATION" help:"With --until-idle: drain and exit with 5 if it is not idle by then."`
 }
 
 // Help gives examples.
@@ -25,9 +28,13 @@ func (runCmd) Help() string {
 	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain; the rest are stopped and released. A second signal
 stops at once. SIGHUP has the agent reload its configuration, as does ` + "`leasehold reload`" + `: the whole of it, or nothing.
 
+--until-idle is for tests and cron jobs: the agent works off what is due, retries that follow within 5 s included, and exits with 0.
+With 5 it exits where --timeout or a signal came first.
+
 Examples:
 
     leasehold run
+    leasehold run --until-idle --timeout 1m
     leasehold run /etc/leasehold/ --migrate
     leasehold run billing.hcl --store postgres://agent@db/app --log-level warn`
 }
@@ -38,7 +45,28 @@ func (c runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.runAgent(cfg, reloading{load: a.reloaded(c.Paths)}, c.Migrate, func(*agent, place) error { return nil })
+	if err := c.checkIdle(cfg); err != nil {
+		return err
+	}
+	return a.runAgent(cfg, reloading{load: a.reloaded(c.Paths)}, c.Migrate, func(running *agent, _ place) error {
+		if c.UntilIdle {
+			running.until = &untilIdle{timeout: c.Timeout}
+		}
+		return nil
+	})
+}
+
+// checkIdle refuses an agent that could never be idle as it was meant, or a bound of nothing.
+func (c runCmd) checkIdle(cfg *config.Config) error {
+	switch {
+	case c.Timeout < 0:
+		return usagef("--timeout %s: give a duration above 0, such as 1m", c.Timeout)
+	case c.Timeout > 0 && !c.UntilIdle:
+		return usagef("--timeout bounds --until-idle: add that, or leave it out")
+	case c.UntilIdle && cfg.Agent.Workers == 0:
+		return usagef("--until-idle: this agent claims nothing (workers = 0 in the agent block)")
+	}
+	return nil
 }
 
 // reloaded returns how an agent loads its configuration anew. Its name stays, unless that is declared: the host may get another one.

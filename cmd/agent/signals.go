@@ -25,22 +25,37 @@ type signals struct {
 	drain  func()        // on the first signal; must not block
 	within time.Duration // how long draining may take; set anew before since is
 	log    *slog.Logger
-	asked  <-chan string // who has the agent drain without a signal; nil: it takes signals only
+	asked  <-chan order // has the agent drain without a signal; nil: it takes signals only
 	ended  chan struct{}
 	since  atomic.Pointer[time.Time] // when the first signal came
 
 	longest func() time.Duration // what within is at the first signal; nil: what it is
 }
 
-// orders passes on what operators want of the agent.
-type orders struct{ drain chan string }
+// orders passes on that the agent is to drain.
+type orders struct{ drain chan order }
 
-func newOrders() *orders { return &orders{drain: make(chan string, 1)} }
+// order is why an agent drains that got no signal, for the log.
+type order struct {
+	by   string        // an operator, as far as that is known
+	late time.Duration // it was not idle within this time; 0: an operator has it drain
+}
 
-// take takes in that the agent is to drain, and who wants that; "": it was not said. It never blocks.
+func newOrders() *orders { return &orders{drain: make(chan order, 1)} }
+
+// take takes in that an operator has the agent drain, and who that is; "": it was not said. It never blocks.
 func (o *orders) take(by string) {
+	o.give(order{by: by})
+}
+
+// expire has the agent drain because it was not idle in time. It never blocks.
+func (o *orders) expire(timeout time.Duration) {
+	o.give(order{late: timeout})
+}
+
+func (o *orders) give(what order) {
 	select {
-	case o.drain <- by:
+	case o.drain <- what:
 	default:
 	}
 }
@@ -55,7 +70,7 @@ func (s *signals) draining() (left time.Duration, ok bool) {
 }
 
 // newSignals catches signals from now on; stop ends that.
-func newSignals(log *slog.Logger, within time.Duration, asked <-chan string, drain func()) *signals {
+func newSignals(log *slog.Logger, within time.Duration, asked <-chan order, drain func()) *signals {
 	s := &signals{
 		caught: make(chan os.Signal, 2), asked: asked, ended: make(chan struct{}), drain: drain, within: within, log: log,
 	}
@@ -89,13 +104,17 @@ func (s *signals) run() error {
 			s.bound()
 			s.log.Info("draining: a second signal stops at once", "signal", sig.String(), "within", s.within)
 			late = begin()
-		case by := <-s.asked:
+		case o := <-s.asked:
 			if late != nil {
 				continue // it drains already
 			}
 			s.bound()
-			s.log.Info("draining as an operator asked: the agent exits, and starts again if a supervisor starts it",
-				"by", by, "within", s.within)
+			if o.late > 0 {
+				s.log.Info("draining: the agent was not idle in time", "timeout", o.late, "within", s.within)
+			} else {
+				s.log.Info("draining as an operator asked: the agent exits, and starts again if a supervisor starts it",
+					"by", o.by, "within", s.within)
+			}
 			late = begin()
 		case <-late:
 			return errLate

@@ -36,6 +36,7 @@ func (e *Engine) Fold(ctx context.Context, limit int) (f store.Folded, err error
 			note(&f, c)
 		}
 	}
+	f.Missed = len(todo) - len(applied)
 	return f, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/telemetry"
 	"github.com/leasehold/leasehold/internal/work"
 )
@@ -42,7 +43,10 @@ type Loop struct {
 	o    Options
 	fold *work.Loop
 	step *work.Loop
-	rows int // of the next step
+
+	folding  sync.Mutex // held by a fold
+	stepping sync.Mutex // held by a step
+	rows     int        // of the next step
 }
 
 // New returns a loop; Run runs it.
@@ -78,10 +82,37 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
-// foldOnce folds once.
-func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
+// Settle does at once what can be done now, beside Run: it folds, and carries on operations, until there is nothing more to do. It
+// reports whether tasks have changed by that, or something is still to be done. An operation that can only wait is nothing to do.
+func (l *Loop) Settle(ctx context.Context) (changed bool, err error) {
+	for {
+		f, err := l.foldNow(ctx)
+		if err != nil {
+			return true, err
+		}
+		stepped, err := l.stepOnce(ctx)
+		if err != nil {
+			return true, err
+		}
+		if !stepped.Busy && f.Batches < foldLimit {
+			return changed || f.Missed > 0, nil
+		}
+		changed = changed || stepped.Busy
+	}
+}
+
+// foldNow folds once.
+func (l *Loop) foldNow(ctx context.Context) (store.Folded, error) {
+	l.folding.Lock()
+	defer l.folding.Unlock()
 	f, err := l.o.Work.Fold(ctx, foldLimit)
 	l.logFold(&f)
+	return f, err
+}
+
+// foldOnce folds once, for its loop.
+func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
+	f, err := l.foldNow(ctx)
 	if f.Acted > 0 {
 		l.step.Note() // there is a new operation
 	}
@@ -96,6 +127,8 @@ func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
 
 // stepOnce carries on an operation once.
 func (l *Loop) stepOnce(ctx context.Context) (work.Seen, error) {
+	l.stepping.Lock()
+	defer l.stepping.Unlock()
 	start := time.Now()
 	s, err := l.o.Work.Step(ctx, l.rows)
 	took := time.Since(start)

@@ -364,3 +364,36 @@ func TestEndsAreReported(t *testing.T) {
 	l.logStep(&store.Stepped{Verb: "rollback", Task: 4211, Refused: 2})
 	require.Contains(t, out.String(), "verb=rollback tasks=0 task=4211 refused=2")
 }
+
+func TestSettleDoesAllThatCanBeDone(t *testing.T) {
+	ended := []store.Stepped{{Found: true, Rows: 3}, {Found: true, Ended: true}, {Found: true}}
+	folded := []store.Folded{{Batches: foldLimit}, {Batches: 1, Acted: 1}, {Batches: 1, Ended: 1}, {}}
+	s := &script{
+		fold: func(context.Context) (f store.Folded, _ error) {
+			f, folded = folded[0], folded[1:]
+			return f, nil
+		},
+		step: func(context.Context, int) (r store.Stepped, _ error) {
+			r, ended = ended[0], ended[1:]
+			return r, nil
+		},
+	}
+	l := New(Options{Work: s, Poll: time.Second, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry())})
+	changed, err := l.Settle(t.Context())
+	require.NoError(t, err)
+	require.True(t, changed)
+	folds, steps := s.counts()
+	require.Equal(t, []int{3, 3}, []int{folds, steps}, "until there is nothing but an operation that waits")
+
+	s.step = nil
+	changed, err = l.Settle(t.Context())
+	require.NoError(t, err)
+	require.False(t, changed)
+	s.fold = func(context.Context) (store.Folded, error) { return store.Folded{Batches: 1, Missed: 1}, nil }
+	changed, err = l.Settle(t.Context())
+	require.NoError(t, err)
+	require.True(t, changed, "others were at work on a batch")
+	s.fold = func(context.Context) (store.Folded, error) { return store.Folded{}, errors.New("out of reach") }
+	_, err = l.Settle(t.Context())
+	require.Error(t, err)
+}

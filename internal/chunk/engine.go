@@ -79,6 +79,16 @@ func (e *Engine) Turn(ctx context.Context, name string, src Source) (did Turn, e
 	return e.plan(ctx, look, src)
 }
 
+// left reports whether a plan has more to plan now, by this agent.
+func (e *Engine) left(ctx context.Context, name string) (bool, error) {
+	look, err := e.store.LookPlan(ctx, name, obstacles)
+	if err != nil {
+		return false, err
+	}
+	p := &look.Plan
+	return !p.Paused && !p.Over && (p.Holder == e.id || held(look) <= 0) && (p.Planning || due(look) <= 0), nil
+}
+
 // held returns for how long the plan is still held. One that would be held for longer than anybody holds one was held before the
 // store's clock was set back.
 func held(look *store.ChunkLook) time.Duration {

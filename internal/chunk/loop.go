@@ -55,20 +55,25 @@ type Loop struct {
 
 	mu       sync.Mutex
 	inForce  map[string]bool
-	next     []Plan        // to be the plans, once replaced has an element
-	replaced chan struct{} // has an element when there are others
+	version  int             // of the plans
+	known    int             // version of the plans of which it is known which are in force
+	invalid  map[string]bool // plans whose tables cannot be cut
+	next     []Plan          // to be the plans, once replaced has an element
+	replaced chan struct{}   // has an element when there are others
 }
 
 // NewLoop returns a loop; Run runs it.
 func NewLoop(o Options) *Loop {
-	return &Loop{o: o, inForce: map[string]bool{}, next: o.Plans, replaced: make(chan struct{}, 1)}
+	return &Loop{
+		o: o, inForce: map[string]bool{}, invalid: map[string]bool{}, version: 1, next: o.Plans, replaced: make(chan struct{}, 1),
+	}
 }
 
 // Replace replaces the plans, at any time. They must not change any more. A plan that is declared as before, with the same place of its
 // table, goes on; what is planned of any other ends, or begins anew. It does not block.
 func (l *Loop) Replace(plans []Plan) {
 	l.mu.Lock()
-	l.next = plans
+	l.next, l.version = plans, l.version+1
 	l.mu.Unlock()
 	select {
 	case l.replaced <- struct{}{}:
@@ -86,21 +91,21 @@ func (l *Loop) Run(ctx context.Context) error {
 	}()
 	for ctx.Err() == nil {
 		l.mu.Lock()
-		plans := l.next
+		plans, version := l.next, l.version
 		l.mu.Unlock()
 		l.change(ctx, following, plans)
-		l.repeat(ctx, plans)
+		l.repeat(ctx, plans, version)
 	}
 	return nil
 }
 
 // repeat declares those plans until others replace them, or ctx ends. None are declared once, if others were.
-func (l *Loop) repeat(ctx context.Context, plans []Plan) {
+func (l *Loop) repeat(ctx context.Context, plans []Plan, version int) {
 	said := map[string]bool{}
 	for misses := 0; ctx.Err() == nil; {
 		rest, err := never, error(nil)
 		if len(plans) > 0 || l.declared {
-			rest, err = l.declare(ctx, plans, said)
+			rest, err = l.declare(ctx, plans, version, said)
 		}
 		if misses++; err == nil {
 			misses = 0
@@ -121,7 +126,7 @@ func (l *Loop) repeat(ctx context.Context, plans []Plan) {
 }
 
 // declare declares all plans, and notes which are in force.
-func (l *Loop) declare(ctx context.Context, plans []Plan, said map[string]bool) (rest time.Duration, err error) {
+func (l *Loop) declare(ctx context.Context, plans []Plan, version int, said map[string]bool) (rest time.Duration, err error) {
 	session, joined := l.o.Session()
 	if !joined || !l.o.Steady() {
 		return waitEvery, nil
@@ -139,6 +144,7 @@ func (l *Loop) declare(ctx context.Context, plans []Plan, said map[string]bool) 
 	}
 	l.mu.Lock()
 	clear(l.inForce)
+	l.known = version
 	for _, name := range did.InForce {
 		l.inForce[name] = true
 	}
@@ -156,6 +162,39 @@ func (l *Loop) declare(ctx context.Context, plans []Plan, said map[string]bool) 
 	}
 	l.o.Metrics.Outage.Worked(l.o.Log, "chunks")
 	return declareEvery, nil
+}
+
+// Left returns the name of a plan of this agent that has more to plan now, or may have; "": none has. Those do not count that are paused or
+// over, that rest until their next pass, whose table cannot be cut, or that another agent plans.
+func (l *Loop) Left(ctx context.Context) (string, error) {
+	l.mu.Lock()
+	plans, known := l.next, l.known == l.version
+	l.mu.Unlock()
+	for i := range plans {
+		name := plans[i].Declaration.Spec.Name
+		if !known {
+			return name, nil
+		}
+		l.mu.Lock()
+		counts := l.inForce[name] && !l.invalid[name]
+		l.mu.Unlock()
+		if !counts {
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, turnTimeout)
+		left, err := l.o.Work.left(call, name)
+		cancel()
+		if left || err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+func (l *Loop) setInvalid(name string, is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.invalid[name] = is
 }
 
 func (l *Loop) plans(name string) bool {
@@ -209,6 +248,7 @@ func (f *follower) turn(ctx context.Context) time.Duration {
 	case ctx.Err() != nil:
 		return 0
 	case errors.As(err, &invalid):
+		f.setInvalid(f.name, true)
 		if text := invalid.Error(); text != f.invalid {
 			f.invalid = text
 			f.o.Log.Error("a table cannot be cut into chunks", "chunks", f.name, "error", text)
@@ -220,6 +260,7 @@ func (f *follower) turn(ctx context.Context) time.Duration {
 		return f.failed(err, f.misses)
 	}
 	f.misses, f.invalid = 0, ""
+	f.setInvalid(f.name, false)
 	f.o.Metrics.Outage.Worked(f.o.Log, "chunks")
 	if did.Waits != f.waits {
 		if f.waits = did.Waits; did.Waits != "" {

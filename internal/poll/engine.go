@@ -122,6 +122,7 @@ type Engine struct {
 	backoff  backoff // after failed claims
 	policies policies
 	former   former
+	active   active
 
 	workers   sync.WaitGroup // attempts
 	aside     sync.WaitGroup // releases of unleased rows

@@ -101,6 +101,7 @@ func (e *Engine) newClaim(asks []ask) claiming {
 		r.rows += a.n
 	}
 	r.sent = e.o.Clock.Now()
+	e.active.asked.Store(true)
 	return r
 }
 

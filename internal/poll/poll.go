@@ -155,12 +155,14 @@ func (e *Engine) take(g *generation, number int64, tasks []task.Task, sent, extr
 		attempts[i] = &attempt{lease: l, declared: g.byName[tasks[i].Type], got: now}
 	}
 	e.o.Metrics.Claims.Add(float64(len(tasks)))
+	e.active.taken.Add(int64(len(tasks)))
 	bytes := 0
 	for i := range tasks {
 		bytes += documents(&tasks[i])
 	}
 	e.memory.claimed(bytes, now)
 	e.slots.push(attempts)
+	e.active.asked.Store(false)
 	e.start()
 }
 

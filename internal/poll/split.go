@@ -34,7 +34,9 @@ func (e *Engine) reapSplit(stopped, calls context.Context, rows []*store.Reaped,
 		}
 		return
 	}
+	e.active.reaping.Add(1)
 	e.splits.Go(func() {
+		defer e.active.reaping.Add(-1)
 		defer e.splitting.Unlock()
 		ctx, cancel := context.WithTimeout(calls, reapFor/2) // they are held for reapFor
 		defer cancel()

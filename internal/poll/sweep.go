@@ -21,16 +21,23 @@ func sweepEvery(presence time.Duration) time.Duration {
 func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	defer e.splits.Wait()
 	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
-		expired := e.declarations().Workers > 0 && e.watch(calls)
-		for expired && e.keeper.MaySweep() && stopped.Err() == nil {
-			limit := e.settle.mayReap()
-			if limit == 0 {
-				break
-			}
-			n, err := e.sweep(stopped, calls, limit)
-			if err != nil || n < limit {
-				break
-			}
+		e.active.reaping.Add(1)
+		e.sweepAll(stopped, calls)
+		e.active.reaping.Add(-1)
+	}
+}
+
+// sweepAll looks for expired rows, and reaps those that it finds.
+func (e *Engine) sweepAll(stopped, calls context.Context) {
+	expired := e.declarations().Workers > 0 && e.watch(calls)
+	for expired && e.keeper.MaySweep() && stopped.Err() == nil {
+		limit := e.settle.mayReap()
+		if limit == 0 {
+			return
+		}
+		n, err := e.sweep(stopped, calls, limit)
+		if err != nil || n < limit {
+			return
 		}
 	}
 }
@@ -60,6 +67,7 @@ func (e *Engine) sweep(stopped, calls context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	e.o.Metrics.Sweeps.Add(float64(len(rows)))
+	e.active.taken.Add(int64(len(rows)))
 	if err := e.learn(calls, rows); err != nil {
 		return len(rows), err // another sweep takes them when reapFor is over
 	}

@@ -30,6 +30,7 @@ type Decision struct {
 	Queued time.Time // fires once the last task has ended; zero: none
 	Missed int       // slots that do not fire, as count counts them
 	NextAt time.Time // when to decide again, after now; zero: never
+	Waits  bool      // a slot has come and waits for the last task's end
 }
 
 const (
@@ -70,7 +71,7 @@ func (p *Plan) Decide(s State, now time.Time) Decision {
 		d.NextAt = next
 	}
 	if !d.Queued.IsZero() || ok && !next.After(now) { // a slot waits
-		d.NextAt = waitFrom(since, now)
+		d.NextAt, d.Waits = waitFrom(since, now), true
 		if ok && next.After(now) && next.Before(d.NextAt) {
 			d.NextAt = next // it is to be decided on time
 		}

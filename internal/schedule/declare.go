@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -48,6 +49,7 @@ type Declarer struct {
 	of               task.Session // that has declared
 	declared, looked time.Time    // when, last
 	said             map[Refused]bool
+	settled          atomic.Bool // the list has been declared, and compared since
 }
 
 // NewDeclarer returns a Declarer for the schedules of a configuration. session returns the agent's session, once it has joined.
@@ -65,6 +67,7 @@ func (d *Declarer) Declare(list []Spec, place func(name string) string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.anew = d.anew || len(list)+len(d.list) > 0
+	d.settled.Store(d.settled.Load() && !d.anew)
 	d.list, d.place = list, place
 }
 
@@ -86,8 +89,18 @@ func (d *Declarer) Turn(ctx context.Context) error {
 	}
 	if err == nil && !wait {
 		d.looked = time.Now()
+		d.mu.Lock()
+		d.settled.Store(!d.anew)
+		d.mu.Unlock()
 	}
 	return err
+}
+
+// Settled reports whether the schedules of the configuration are in force, as far as they can be; true where it has none.
+func (d *Declarer) Settled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.list) == 0 || d.settled.Load()
 }
 
 // declare declares the list, if that is due.

@@ -18,6 +18,13 @@ type Engine struct {
 
 	mu    sync.Mutex
 	plans map[planKey]*Plan
+	waits map[string]waiting // by the schedule's name: those that this engine saw last with a slot that waits
+}
+
+// waiting is when a schedule is decided again of which a slot waits for the end of its last task.
+type waiting struct {
+	task string
+	at   time.Time // by the store's clock
 }
 
 // Bounds of an Engine.
@@ -30,7 +37,7 @@ const (
 // session has not seen the store's clock calm for one TTL, or believes it to be elsewhere than the now that it is given, or it
 // drains.
 func NewEngine(s Store, agent string, held func(now time.Time) bool) *Engine {
-	return &Engine{store: s, agent: agent, held: held, plans: make(map[planKey]*Plan)}
+	return &Engine{store: s, agent: agent, held: held, plans: make(map[planKey]*Plan), waits: make(map[string]waiting)}
 }
 
 // Fired is what one call of Fire did.
@@ -42,6 +49,8 @@ type Fired struct {
 	Missed    int  // slots that do not fire
 	Invalid   map[string]string
 	Next      time.Duration // until a schedule is due, by the store's clock at the look; 0: no schedule that it saw is
+	// Waits is, by task type, until a schedule is decided again of which a slot waits for the end of its last task.
+	Waits map[string]time.Duration
 }
 
 // Fire looks at no more than limit schedules that are due, and decides and applies what becomes of each. With an error it returns
@@ -53,6 +62,7 @@ func (e *Engine) Fire(ctx context.Context, limit int) (did Fired, err error) {
 	}
 	did.Looked = len(due.List)
 	did.soon(due.NextAt, due.Now)
+	defer func() { did.Waits = e.waiting(due.Now) }()
 	if did.Held = e.held(due.Now); did.Held || did.Looked == 0 {
 		return did, nil
 	}
@@ -118,10 +128,36 @@ func (e *Engine) decide(s *store.Schedule, now time.Time) store.Firing {
 		LastTask: s.LastTask, LastLive: s.LastLive, LastSlot: s.LastSlot, LastAt: s.LastAt, LastEnd: s.LastEnd,
 	}, now)
 	f.Cursor, f.Queued, f.Missed, f.NextAt = d.Cursor, d.Queued, d.Missed, d.NextAt
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if delete(e.waits, s.Name); d.Waits && len(e.waits) < maxPlans {
+		e.waits[s.Name] = waiting{s.Task, d.NextAt}
+	}
 	for _, slot := range d.Fire {
 		f.Rows = append(f.Rows, store.FiringRow{Slot: slot.At, RunAt: slot.RunAt})
 	}
 	return f
+}
+
+// waiting returns Fired.Waits. What another agent has decided meanwhile is forgotten.
+func (e *Engine) waiting(now time.Time) map[string]time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all map[string]time.Duration
+	for name, w := range e.waits {
+		in := w.at.Sub(now)
+		if in <= 0 {
+			delete(e.waits, name)
+			continue
+		}
+		if all == nil {
+			all = make(map[string]time.Duration)
+		}
+		if first, ok := all[w.task]; !ok || in < first {
+			all[w.task] = in
+		}
+	}
+	return all
 }
 
 // planKey is a Spec that can be compared.

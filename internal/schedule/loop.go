@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,8 @@ type Loop struct {
 	noted  chan struct{}
 	poll   atomic.Int64 // nanoseconds
 	misses int          // calls in a row that failed
+
+	turning sync.Mutex // held by a call
 }
 
 // NewLoop returns a loop; Run runs it.
@@ -78,9 +81,7 @@ func (l *Loop) turn(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	start := time.Now()
-	settled := l.o.Settle(call)
-	did, err := l.o.Fire(call, fireLimit) // also where nothing could be settled
-	err = cmp.Or(err, settled)
+	did, err := l.once(call)
 	took := time.Since(start)
 	l.o.Metrics.StoreDuration.WithLabelValues("schedule").Observe(took.Seconds())
 	for name, reason := range did.Invalid {
@@ -107,6 +108,28 @@ func (l *Loop) turn(ctx context.Context) time.Duration {
 		return poll
 	}
 	return min(max(did.Next-took, shortRest)+rand.N(spread), poll)
+}
+
+// once settles and fires.
+func (l *Loop) once(ctx context.Context) (Fired, error) {
+	l.turning.Lock()
+	defer l.turning.Unlock()
+	settled := l.o.Settle(ctx)
+	did, err := l.o.Fire(ctx, fireLimit) // also where nothing could be settled
+	return did, cmp.Or(err, settled)
+}
+
+// Fire fires at once what is due, beside Run. left: schedules are due that may not be fired yet, as a new session believes the store's
+// clock only after some seconds. waits is as in Fired.
+func (l *Loop) Fire(ctx context.Context) (left bool, waits map[string]time.Duration, err error) {
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		did, err := l.once(call)
+		cancel()
+		if err != nil || did.Looked == 0 || did.Held || did.Schedules == 0 {
+			return did.Looked > 0, did.Waits, err
+		}
+	}
 }
 
 // failed handles a call that failed: the store may be out of reach.
