@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -27,12 +25,9 @@ type request struct {
 	Curl   string            `json:"curl"`
 }
 
-// tryCurl prints the request of an attempt. Where members of the payload are masked, it is the request that the masked payload would give, without a
-// signature, and a comment: a shell must not send it.
-func (a *app) tryCurl(name string, payload json.RawMessage, typ *task.Type, phase task.Phase, mask ops.Mask) error {
-	shown := mask.Document(payload)
-	masked := !bytes.Equal(shown, payload)
-	t := tryout.New(name, shown, typ, phase)
+// tryCurl prints the request of an attempt, and closes it. masked: members of its documents are masked, so this is the request that the
+// masked ones would give, without a signature, and a comment: a shell must not send it.
+func (a *app) tryCurl(t *tryout.Tryout, typ *task.Type, masked bool) error {
 	defer t.Close()
 	err := a.printCurl(t.Lease(), typ, masked)
 	if masked && err != nil {

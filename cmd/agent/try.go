@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,8 +24,9 @@ import (
 )
 
 type tryCmd struct {
-	Type    string  `arg:"" help:"A declared type, or an alias."`
-	Payload *string `help:"JSON, @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
+	Type    string  `arg:"" optional:"" help:"A declared type, or an alias. Default with --from: the task's."`
+	Payload *string `help:"JSON, @FILE, or - for standard input. Default: {}, with --from the task's." placeholder:"JSON"`
+	From    taskID  `help:"Take the envelope of this task of the store, which is only read." placeholder:"ID"`
 
 	Rollback bool `help:"Run the rollback, as if a run had failed; the payload is then the rollback's data."`
 	Curl     bool `help:"Do not send the webhook; print it as a curl command, signature included."`
@@ -37,17 +39,24 @@ func (tryCmd) Help() string {
 	return `Prints the envelope that the task receives, its output, the outcome, and what would happen next. If the type has a check, it
 runs first. Nothing is stored or retried. Exit 4 if the task does not succeed.
 
+With --from the envelope is that of a task of the store, finished, waiting or running: payload, attempt, checkpoint, how the attempt before
+ended, labels, key, batch, and what it has waited for. Nothing in the store is changed: the attempt has the fence 0 and a ping URL of its
+own, so hold, complete and ping refuse it there. Its target is the one that your configuration declares.
+
 Examples:
 
     leasehold try hello
     leasehold try invoice.send --payload '{"invoice": 7}'
     leasehold try invoice.send --payload @invoice.json --curl | sh
     leasehold try invoice.send --payload '{"invoice": 7}' --rollback
-    leasehold try invoice.pay --payload '{"invoice": 7, "card": "4111"}' --curl --unredacted | sh`
+    leasehold try invoice.pay --payload '{"invoice": 7, "card": "4111"}' --curl --unredacted | sh
+    leasehold try --from 4211
+    leasehold try --from 4211 --store postgres://me@db/app --curl`
 }
 
 // tried is what the command prints as JSON.
 type tried struct {
+	From     task.ID         `json:"from,omitempty"` // the task of the store whose envelope it is
 	Envelope json.RawMessage `json:"envelope"`
 	Outcome  task.Verdict    `json:"outcome"`
 	InCheck  bool            `json:"in_check,omitempty"` // it is the check's, and the task was not run
@@ -70,6 +79,12 @@ type next struct {
 
 // Run runs one attempt.
 func (c tryCmd) Run(a *app) error {
+	switch {
+	case c.From == 0 && c.Type == "":
+		return usagef("name a declared type, or a task with --from ID")
+	case c.From != 0:
+		return c.runFrom(a)
+	}
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
@@ -78,11 +93,8 @@ func (c tryCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	payload, err := readDocument("--payload", c.Payload, a.in)
+	payload, err := c.payload(a, c.Type)
 	if err != nil {
-		return err
-	}
-	if err := (&store.EnqueueRequest{Type: c.Type, Payload: payload}).Check(); err != nil {
 		return err
 	}
 	phase := task.Run
@@ -97,15 +109,24 @@ func (c tryCmd) Run(a *app) error {
 		mask = ops.Mask{}
 	}
 	if c.Curl {
-		return a.tryCurl(c.Type, payload, typ, phase, mask)
+		shown := mask.Document(payload)
+		return a.tryCurl(tryout.New(c.Type, shown, typ, phase), typ, !bytes.Equal(shown, payload))
 	}
-	t := tryout.New(c.Type, payload, typ, phase)
-	defer t.Close()
-	return a.try(t, typ, mask)
+	return a.try(tryout.New(c.Type, payload, typ, phase), typ, mask, 0)
 }
 
-// try runs the attempt, and prints it.
-func (a *app) try(t *tryout.Tryout, typ *task.Type, mask ops.Mask) error {
+// payload reads the payload that was given; nil: none was.
+func (c tryCmd) payload(a *app, typ string) (json.RawMessage, error) {
+	payload, err := readDocument("--payload", c.Payload, a.in)
+	if err != nil {
+		return nil, err
+	}
+	return payload, (&store.EnqueueRequest{Type: typ, Payload: payload}).Check()
+}
+
+// try runs the attempt, prints it, and closes it. from is the task whose envelope it has; 0: of none.
+func (a *app) try(t *tryout.Tryout, typ *task.Type, mask ops.Mask, from task.ID) error {
+	defer t.Close()
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen for pings: %w", err)
@@ -118,6 +139,9 @@ func (a *app) try(t *tryout.Tryout, typ *task.Type, mask ops.Mask) error {
 	if err != nil {
 		return err
 	}
+	if from != 0 { // results and checkpoints are in it, too
+		doc = mask.Document(doc)
+	}
 	if a.cli.Output == "table" { // before it runs: it may take its time
 		if err := section(a.out, "envelope", indented(doc)); err != nil {
 			return err
@@ -126,7 +150,7 @@ func (a *app) try(t *tryout.Tryout, typ *task.Type, mask ops.Mask) error {
 	start := time.Now()
 	outcome := a.attempt(t, typ)
 	result := report(t, outcome, doc, time.Since(start))
-	result.Result = mask.Document(result.Result)
+	result.Result, result.From = mask.Document(result.Result), from
 	if err := a.print(result, result.show); err != nil {
 		return err
 	}

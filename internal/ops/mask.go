@@ -26,8 +26,8 @@ func NewMask(names ...string) Mask {
 	return m
 }
 
-// and returns the mask of the members of both.
-func (m Mask) and(o Mask) Mask {
+// And returns the mask of the members of both.
+func (m Mask) And(o Mask) Mask {
 	switch {
 	case len(o.names) == 0:
 		return m

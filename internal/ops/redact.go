@@ -72,10 +72,10 @@ func (r Redactions) of(i *store.TaskInfo) Mask {
 		Type string `json:"type"`
 	}
 	if json.Unmarshal(i.Payload, &failed) == nil && failed.Type != "" {
-		return m.and(r[failed.Type])
+		return m.And(r[failed.Type])
 	}
 	for _, other := range r { // it is not known whose data this is
-		m = m.and(other)
+		m = m.And(other)
 	}
 	return m
 }
@@ -91,6 +91,25 @@ func ReadTask(ctx context.Context, s Store, id task.ID) (*Task, error) {
 		return nil, err
 	}
 	return masks.Task(info), nil
+}
+
+// ReadForTarget returns a task with its documents as its target gets them, which are not to be shown, and what is to be masked of what is.
+func ReadForTarget(ctx context.Context, s Store, id task.ID) (*store.TaskInfo, Redactions, error) {
+	info, err := s.Get(ctx, id)
+	if err != nil {
+		return nil, nil, taskError(id, err)
+	}
+	masks, err := ReadRedactions(ctx, s)
+	return info, masks, err
+}
+
+// Mask returns what is masked of a task, and of the tasks for which it has waited, of these types.
+func (r Redactions) Mask(i *store.TaskInfo, waitedFor ...string) Mask {
+	m := r.of(i)
+	for _, typ := range waitedFor {
+		m = m.And(r[typ])
+	}
+	return m
 }
 
 // ListTasks returns tasks that match, newest first, without history and output.

@@ -2,7 +2,6 @@
 package tryout
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -38,8 +37,7 @@ func New(name string, payload json.RawMessage, t *task.Type, phase task.Phase) *
 	} else if t.Policy.Deadline > 0 {
 		row.Deadline = now.Add(t.Policy.Deadline)
 	}
-	clock := lease.BootClock()
-	return &Tryout{typ: t, lease: lease.New(context.Background(), row, &t.Policy, clock, clock.Now(), nil)}
+	return start(row, t)
 }
 
 // Lease is the attempt's lease.
