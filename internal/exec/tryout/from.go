@@ -1,6 +1,7 @@
 package tryout
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -33,19 +34,17 @@ func From(i *store.TaskInfo, after *task.After, data json.RawMessage, t *task.Ty
 		Sequence: i.Sequence, Tenant: i.Tenant, HasAfter: after != nil, RollbackPayload: i.RollbackPayload, Policy: t.Policy.Hash(i.Type),
 		CreatedAt: i.CreatedAt, RunAt: i.RunAt, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(phase)),
 	}
-	if phase == task.Rollback {
-		row.State, row.EverStarted, row.Cause = task.StateRollbackRunning, true, i.Cause
-		if row.Cause == "" {
-			row.Cause = task.Failed
-		}
+	switch {
+	case phase == task.Rollback:
+		row.State, row.EverStarted, row.Cause = task.StateRollbackRunning, true, cmp.Or(i.Cause, task.Failed)
 		if data != nil {
 			row.RollbackPayload = data
 		}
-	} else {
+	case data != nil:
+		row.Payload = data
+	}
+	if phase == task.Run {
 		row.Result = nil
-		if data != nil {
-			row.Payload = data
-		}
 		if t.Policy.Deadline > 0 {
 			row.Deadline = now.Add(t.Policy.Deadline)
 		}
