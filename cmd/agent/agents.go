@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -86,10 +85,7 @@ func (c agentOne) order(a *app, order store.AgentOrder) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		list, err := s.OrderAgent(call, c.Agent, order, c.By)
-		if errors.Is(err, store.ErrNoAgent) {
-			return fmt.Errorf("no agent %q is present: `leasehold agents` lists those that are", c.Agent)
-		}
+		list, err := ops.OrderAgent(call, s, c.Agent, order, c.By)
 		if err != nil {
 			return err
 		}

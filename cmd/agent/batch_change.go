@@ -11,14 +11,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// batchChanged is what came of a verb, as JSON.
-type batchChanged struct {
-	Batch  task.BatchID `json:"batch"`
-	Became string       `json:"became,omitempty"`
-	Tasks  *int64       `json:"tasks,omitempty"`   // with --dry-run: how many it would change, at most
-	DryRun bool         `json:"dry_run,omitempty"` // nothing was changed
-}
-
 type batchSealCmd struct {
 	ID batchID `arg:"" help:"Id of the batch."`
 }
@@ -129,7 +121,7 @@ func (a *app) changeMany(c batchMany, does string, change ops.BatchChange, befor
 				return err
 			}
 			if c.DryRun {
-				return a.print(batchChanged{Batch: b.ID, Tasks: &n, DryRun: true}, func(w io.Writer) error {
+				return a.print(ops.BatchChanged{Batch: b.ID, Tasks: &n, DryRun: true}, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "batch %d, %s: this %s at most %s\n", b.ID, b.State, does, ops.Tasks(n))
 					return err
 				})
@@ -160,7 +152,7 @@ func (a *app) changeBatch(ctx context.Context, id batchID, change func(context.C
 	if err != nil {
 		return err
 	}
-	return a.print(batchChanged{Batch: task.BatchID(id), Became: became}, func(w io.Writer) error {
+	return a.print(ops.BatchChanged{Batch: task.BatchID(id), Became: became}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "batch %d: %s\n", id, a.batchState(store.BatchState(became)))
 		return err
 	})

@@ -46,13 +46,6 @@ Examples:
         leasehold batch create --type account.check --from - --finish-type report`
 }
 
-// batchCreated is what the command prints as JSON.
-type batchCreated struct {
-	Batch  task.BatchID `json:"batch,omitempty"` // 0: with --dry-run
-	Tasks  int64        `json:"tasks"`
-	DryRun bool         `json:"dry_run,omitempty"`
-}
-
 // Run creates the batch.
 func (c batchCreateCmd) Run(a *app) error {
 	if c.Timeout != 0 && !c.Watch {
@@ -87,7 +80,7 @@ func (c batchCreateCmd) Run(a *app) error {
 			return err
 		}
 		if !c.Watch || a.cli.Output == "table" { // as JSON, one document: what came of the batch
-			err := a.print(batchCreated{Batch: id, Tasks: n}, func(w io.Writer) error {
+			err := a.print(ops.BatchCreated{Batch: id, Tasks: n}, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "batch %d created: %s\n", id, ops.Tasks(n))
 				return err
 			})
@@ -121,7 +114,7 @@ func (a *app) countRows(rows iter.Seq2[store.EnqueueRequest, error]) error {
 	if err != nil {
 		return err
 	}
-	return a.print(batchCreated{Tasks: n, DryRun: true}, func(w io.Writer) error {
+	return a.print(ops.BatchCreated{Tasks: n, DryRun: true}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "this creates a batch of %s\n", ops.Tasks(n))
 		return err
 	})

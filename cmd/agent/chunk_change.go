@@ -8,12 +8,6 @@ import (
 	"github.com/leasehold/leasehold/internal/ops"
 )
 
-// chunksChanged is what came of a verb, as JSON.
-type chunksChanged struct {
-	Chunks string `json:"chunks"`
-	Became string `json:"became"`
-}
-
 // chunksOne is what verbs share that change a plan.
 type chunksOne struct {
 	Name string `arg:"" help:"Name of the plan."`
@@ -21,20 +15,16 @@ type chunksOne struct {
 }
 
 // change pauses or resumes the plan, and prints what became of it.
-func (c chunksOne) change(a *app, pause bool, unchanged, changed string) error {
+func (c chunksOne) change(a *app, pause bool) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		did, err := ops.PauseChunks(call, s, c.Name, pause, c.By)
+		changed, err := ops.PauseChunks(call, s, c.Name, pause, c.By)
 		if err != nil {
 			return err
 		}
-		became := unchanged
-		if did {
-			became = changed
-		}
-		return a.print(chunksChanged{Chunks: c.Name, Became: became}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "chunks %s: %s\n", c.Name, became)
+		return a.print(changed, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "chunks %s: %s\n", c.Name, changed.Became)
 			return err
 		})
 	})
@@ -49,7 +39,7 @@ func (chunksPauseCmd) Help() string {
 }
 
 // Run pauses.
-func (c chunksPauseCmd) Run(a *app) error { return c.change(a, true, "was paused", "paused") }
+func (c chunksPauseCmd) Run(a *app) error { return c.change(a, true) }
 
 type chunksResumeCmd struct{ chunksOne }
 
@@ -63,7 +53,7 @@ Examples:
 }
 
 // Run resumes.
-func (c chunksResumeCmd) Run(a *app) error { return c.change(a, false, "was not paused", "resumed") }
+func (c chunksResumeCmd) Run(a *app) error { return c.change(a, false) }
 
 // chunksPass is what verbs share that change the tasks of a pass.
 type chunksPass struct {
@@ -74,8 +64,8 @@ type chunksPass struct {
 	DryRun bool   `help:"Change nothing; print the maximum number of tasks that would change."`
 }
 
-// change changes the batch of the pass. stops: the plan is paused first, so that nothing is planned meanwhile.
-func (c chunksPass) change(a *app, does string, change ops.BatchChange, stops bool) error {
+// change changes the batch of the pass.
+func (c chunksPass) change(a *app, does string, change ops.BatchChange) error {
 	if c.Pass < 0 {
 		return usagef("--pass %d: passes count from 1", c.Pass)
 	}
@@ -94,7 +84,7 @@ func (c chunksPass) change(a *app, does string, change ops.BatchChange, stops bo
 		return err
 	}
 	var before func(ctx context.Context, s dataStore) error
-	if stops {
+	if ops.StopsChunks(change.Verb) {
 		before = func(ctx context.Context, s dataStore) error {
 			call, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
@@ -120,7 +110,7 @@ Examples:
 
 // Run cancels.
 func (c chunksCancelCmd) Run(a *app) error {
-	return c.change(a, "cancels", ops.BatchChange{Verb: ops.VerbCancel, By: c.By}, true)
+	return c.change(a, "cancels", ops.BatchChange{Verb: ops.VerbCancel, By: c.By})
 }
 
 type chunksRetryCmd struct{ chunksPass }
@@ -138,7 +128,7 @@ Examples:
 
 // Run retries.
 func (c chunksRetryCmd) Run(a *app) error {
-	return c.change(a, "retries", ops.BatchChange{Verb: ops.VerbRetry, By: c.By}, false)
+	return c.change(a, "retries", ops.BatchChange{Verb: ops.VerbRetry, By: c.By})
 }
 
 type chunksRollbackCmd struct {
@@ -159,5 +149,5 @@ Examples:
 
 // Run rolls back.
 func (c chunksRollbackCmd) Run(a *app) error {
-	return c.change(a, "cancels or rolls back", ops.BatchChange{Verb: ops.VerbRollback, By: c.By, Force: c.Force}, true)
+	return c.change(a, "cancels or rolls back", ops.BatchChange{Verb: ops.VerbRollback, By: c.By, Force: c.Force})
 }

@@ -22,13 +22,8 @@ func (chunksShowCmd) Help() string {
 	return "Examples:\n\n    leasehold chunks show events\n    leasehold chunks show events -o json"
 }
 
-// shownChunks is a plan with its newest passes, as JSON.
-type shownChunks struct {
-	*store.ChunkPlanInfo
-
-	Failed []ops.FailedRange `json:"failed"`
-	Passes []ops.ChunkPass   `json:"passes"`
-}
+// shownChunks writes a plan with its newest passes.
+type shownChunks struct{ ops.ChunkDetail }
 
 // Run shows the plan.
 func (c chunksShowCmd) Run(a *app) error {
@@ -38,23 +33,11 @@ func (c chunksShowCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		i, err := ops.ReadChunks(call, s, c.Name)
+		d, err := ops.ShowChunks(call, s, c.Name, c.Limit)
 		if err != nil {
 			return err
 		}
-		passes, err := s.ListPasses(call, store.ChunkPassFilter{Plan: c.Name, Limit: c.Limit})
-		if err != nil {
-			return err
-		}
-		failed, now, err := ops.FailedRanges(call, s, c.Name)
-		if err != nil {
-			return err
-		}
-		shown := shownChunks{ChunkPlanInfo: i, Failed: failed, Passes: make([]ops.ChunkPass, 0, len(passes))}
-		for n := range passes {
-			shown.Passes = append(shown.Passes, ops.PaceOf(passes[n], now))
-		}
-		return a.print(shown, shown.write)
+		return a.print(d, shownChunks{d}.write)
 	})
 }
 

@@ -61,14 +61,6 @@ func (enqueueCmd) Help() string {
     generate | leasehold enqueue report --payload - --label tenant=acme -o json`
 }
 
-// enqueued is what the command prints as JSON.
-type enqueued struct {
-	ID  task.ID `json:"id"`
-	New bool    `json:"new"` // false: a live task with this type and key was there already
-	// Answer is what was done: inserted, kept, replaced or follows.
-	Answer store.Enqueued `json:"answer"`
-}
-
 // Run enqueues the task.
 func (c enqueueCmd) Run(a *app) error {
 	if c.Timeout != 0 && !c.Wait {
@@ -113,7 +105,7 @@ func (c enqueueCmd) Run(a *app) error {
 }
 
 func (a *app) printEnqueued(id task.ID, answer store.Enqueued) error {
-	return a.print(enqueued{id, answer == store.EnqueuedInserted, answer}, func(w io.Writer) error {
+	return a.print(ops.ResultOf(id, answer), func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, map[store.Enqueued]string{
 			store.EnqueuedInserted: "task %d enqueued\n",
 			store.EnqueuedKept:     "task %d is live already, with this type and key\n",

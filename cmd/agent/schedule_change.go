@@ -11,29 +11,20 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// scheduleChanged is what came of a verb, as JSON.
-type scheduleChanged struct {
-	Schedule string      `json:"schedule"`
-	Became   string      `json:"became,omitempty"`
-	Slots    []time.Time `json:"slots,omitempty"`
-	Inserted int         `json:"inserted,omitempty"` // tasks
-	DryRun   bool        `json:"dry_run,omitempty"`  // nothing was changed
-}
-
 // changeSchedule makes one change, and prints what became of the schedule.
-func (a *app) changeSchedule(name string, change func(ctx context.Context, s dataStore) (became string, err error)) error {
+func (a *app) changeSchedule(change func(ctx context.Context, s dataStore) (ops.ScheduleChanged, error)) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		became, err := change(call, s)
+		changed, err := change(call, s)
 		if refused, ok := errors.AsType[*store.RefusedError](err); ok {
 			return refused // which says all
 		}
 		if err != nil {
 			return err
 		}
-		return a.print(scheduleChanged{Schedule: name, Became: became}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "schedule %s: %s\n", name, became)
+		return a.print(changed, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "schedule %s: %s\n", changed.Schedule, changed.Became)
 			return err
 		})
 	})
@@ -54,9 +45,8 @@ func (schedulePauseCmd) Help() string {
 
 // Run pauses.
 func (c schedulePauseCmd) Run(a *app) error {
-	return a.changeSchedule(c.Name, func(ctx context.Context, s dataStore) (string, error) {
-		_, err := ops.PauseSchedule(ctx, s, c.Name, true, c.By)
-		return "paused", err
+	return a.changeSchedule(func(ctx context.Context, s dataStore) (ops.ScheduleChanged, error) {
+		return ops.PauseSchedule(ctx, s, c.Name, true, c.By)
 	})
 }
 
@@ -70,12 +60,8 @@ func (scheduleResumeCmd) Help() string {
 
 // Run resumes.
 func (c scheduleResumeCmd) Run(a *app) error {
-	return a.changeSchedule(c.Name, func(ctx context.Context, s dataStore) (string, error) {
-		changed, err := ops.PauseSchedule(ctx, s, c.Name, false, c.By)
-		if !changed {
-			return "was not paused", err
-		}
-		return "resumed", err
+	return a.changeSchedule(func(ctx context.Context, s dataStore) (ops.ScheduleChanged, error) {
+		return ops.PauseSchedule(ctx, s, c.Name, false, c.By)
 	})
 }
 
@@ -92,8 +78,8 @@ Examples:
 
 // Run removes.
 func (c scheduleRmCmd) Run(a *app) error {
-	return a.changeSchedule(c.Name, func(ctx context.Context, s dataStore) (string, error) {
-		return "removed", ops.RemoveSchedule(ctx, s, c.Name, c.By)
+	return a.changeSchedule(func(ctx context.Context, s dataStore) (ops.ScheduleChanged, error) {
+		return ops.RemoveSchedule(ctx, s, c.Name, c.By)
 	})
 }
 
@@ -114,17 +100,12 @@ func (c scheduleFireCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		i, now, err := ops.ReadSchedule(call, s, c.Name)
+		fired, typ, err := ops.FireSchedule(call, s, c.Name, c.By)
 		if err != nil {
 			return err
 		}
-		slots := []time.Time{now.UTC().Truncate(time.Millisecond)}
-		n, err := ops.InsertSlots(call, s, c.Name, slots, store.AsideFire, c.By)
-		if err != nil {
-			return err
-		}
-		return a.print(scheduleChanged{Schedule: c.Name, Slots: slots, Inserted: n}, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "schedule %s: inserted a task for %s; see `leasehold task list --type %s`\n", c.Name, shortTime(slots[0]), i.Task)
+		return a.print(fired, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "schedule %s: inserted a task for %s; see `leasehold task list --type %s`\n", c.Name, shortTime(fired.Slots[0]), typ)
 			return err
 		})
 	})
@@ -168,14 +149,14 @@ func (c scheduleBackfillCmd) Run(a *app) error {
 			return err
 		}
 		if c.DryRun || !c.Yes {
-			return a.print(scheduleChanged{Schedule: c.Name, Slots: slots, DryRun: true}, func(w io.Writer) error { return c.preview(w, slots) })
+			return a.print(ops.ScheduleChanged{Schedule: c.Name, Slots: slots, DryRun: true}, func(w io.Writer) error { return c.preview(w, slots) })
 		}
 		done, err := ops.InsertSlots(ctx, s, c.Name, slots, store.AsideBackfill, c.By)
 		if err != nil {
 			return fmt.Errorf("inserted the first %d of %s; those of the next step may have been inserted, too, if the store could not be reached: "+
 				"look for payload.slot before you go on: %w", done, count(len(slots), "task"), err)
 		}
-		return a.print(scheduleChanged{Schedule: c.Name, Slots: slots, Inserted: done}, func(w io.Writer) error {
+		return a.print(ops.ScheduleChanged{Schedule: c.Name, Slots: slots, Inserted: done}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "schedule %s: inserted %s\n", c.Name, count(done, "task"))
 			return err
 		})

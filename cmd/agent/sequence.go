@@ -121,15 +121,6 @@ func showSequence(w io.Writer, d ops.SequenceDetail) error {
 	return writeTable(w, t)
 }
 
-// sequenceChanged is what came of a verb, as JSON.
-type sequenceChanged struct {
-	Type     string  `json:"type"`
-	Sequence string  `json:"sequence"`
-	Task     task.ID `json:"task_id,omitempty"`
-	Became   string  `json:"became"`
-	Tasks    int     `json:"tasks,omitempty"` // that were cancelled
-}
-
 // sequenceChange is what verbs share that resolve a failure.
 type sequenceChange struct {
 	sequenceOne
@@ -152,7 +143,7 @@ Examples:
 
 // Run skips.
 func (c sequenceSkipCmd) Run(a *app) error {
-	return c.change(a, "skipped", dataStore.SkipSequence)
+	return c.change(a, false)
 }
 
 type sequenceRetryCmd struct{ sequenceChange }
@@ -168,23 +159,20 @@ Examples:
 
 // Run retries.
 func (c sequenceRetryCmd) Run(a *app) error {
-	return c.change(a, "pending", dataStore.RetrySequence)
+	return c.change(a, true)
 }
 
 // change resolves the failure that blocks the sequence, and prints which task that was of.
-func (c sequenceChange) change(
-	a *app, became string, do func(s dataStore, ctx context.Context, typ, name string, id task.ID, by string) (task.ID, error),
-) error {
+func (c sequenceChange) change(a *app, retry bool) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		id, err := do(s, call, c.Type, c.Sequence, task.ID(c.Task), c.By)
+		changed, err := ops.ResolveSequence(call, s, c.Type, c.Sequence, task.ID(c.Task), retry, c.By)
 		if err != nil {
-			return plainRefusal(ops.SequenceError(c.Type, c.Sequence, err))
+			return plainRefusal(err)
 		}
-		changed := sequenceChanged{Type: c.Type, Sequence: c.Sequence, Task: id, Became: became}
 		return a.print(changed, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "task %d: %s\n", id, became)
+			_, err := fmt.Fprintf(w, "task %d: %s\n", changed.Task, changed.Became)
 			return err
 		})
 	})
@@ -209,13 +197,12 @@ Examples:
 // Run cancels.
 func (c sequenceCancelCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
-		n, err := ops.CancelSequence(ctx, s, c.Type, c.Sequence, c.By)
+		changed, err := ops.CancelSequence(ctx, s, c.Type, c.Sequence, c.By)
 		if err != nil {
 			return plainRefusal(err)
 		}
-		changed := sequenceChanged{Type: c.Type, Sequence: c.Sequence, Became: "cancelled", Tasks: n}
 		return a.print(changed, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "sequence %s: %d tasks cancelled\n", c.Sequence, n)
+			_, err := fmt.Fprintf(w, "sequence %s: %d tasks cancelled\n", c.Sequence, changed.Tasks)
 			return err
 		})
 	})

@@ -2,6 +2,8 @@ package ops
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/leasehold/leasehold/internal/store"
 )
@@ -17,3 +19,24 @@ type Agents interface {
 	// Each learns of it with its next heartbeat.
 	OrderAgent(ctx context.Context, agent string, order store.AgentOrder, by string) ([]store.AgentOrdered, error)
 }
+
+// OrderAgent gives the present sessions with that name or number an order, and returns them. It names an agent that is not present.
+func OrderAgent(ctx context.Context, s Agents, agent string, order store.AgentOrder, by string) ([]store.AgentOrdered, error) {
+	if err := checkBy(by); err != nil {
+		return nil, err
+	}
+	list, err := s.OrderAgent(ctx, agent, order, by)
+	if errors.Is(err, store.ErrNoAgent) {
+		return nil, &missingAgent{agent}
+	}
+	return list, err
+}
+
+// missingAgent names an agent that is not present.
+type missingAgent struct{ name string }
+
+func (e *missingAgent) Error() string {
+	return fmt.Sprintf("no agent %q is present: `leasehold agents` lists those that are", e.name)
+}
+
+func (*missingAgent) Unwrap() error { return store.ErrNoAgent }

@@ -14,6 +14,14 @@ type BatchChange struct {
 	Force bool   // VerbRollback: also where rows are past their retention
 }
 
+// BatchChanged is what became of a batch that was to be changed.
+type BatchChanged struct {
+	Batch  task.BatchID `json:"batch"`
+	Became string       `json:"became,omitempty"`
+	Tasks  *int64       `json:"tasks,omitempty"`   // with DryRun: how many it would change, at most
+	DryRun bool         `json:"dry_run,omitempty"` // nothing was changed
+}
+
 // Check finds what no store would take, before any is asked; its error is an *InputError.
 func (c BatchChange) Check() error { return c.Verb.check(c.By) }
 

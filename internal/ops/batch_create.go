@@ -17,6 +17,13 @@ var (
 	ErrMaybeCreated = errors.New("interrupted at the last moment: it may have been created")
 )
 
+// BatchCreated is what came of a batch that was to be created.
+type BatchCreated struct {
+	Batch  task.BatchID `json:"batch,omitempty"` // 0: with DryRun
+	Tasks  int64        `json:"tasks"`
+	DryRun bool         `json:"dry_run,omitempty"` // nothing was created
+}
+
 // CountRequests reads rows to their end and returns how many there are, or the first mistake.
 func CountRequests(rows iter.Seq2[store.EnqueueRequest, error]) (n int64, err error) {
 	for _, err := range rows {

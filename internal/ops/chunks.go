@@ -48,18 +48,59 @@ func ReadChunks(ctx context.Context, s ChunkPlans, name string) (*store.ChunkPla
 	return &list[0], nil
 }
 
-// PauseChunks has agents plan nothing more of a plan, or go on. It reports whether that changed anything.
-func PauseChunks(ctx context.Context, s ChunkPlans, name string, pause bool, by string) (changed bool, err error) {
-	if err := checkBy(by); err != nil {
-		return false, err
-	}
-	if pause {
-		changed, err = s.PauseChunks(ctx, name, by)
-	} else {
-		changed, err = s.ResumeChunks(ctx, name, by)
-	}
-	return changed, chunksError(name, err)
+// ChunksChanged is what became of a plan that was to be paused or resumed.
+type ChunksChanged struct {
+	Chunks string `json:"chunks"`
+	Became string `json:"became"`
 }
+
+// PauseChunks has agents plan nothing more of a plan, or go on.
+func PauseChunks(ctx context.Context, s ChunkPlans, name string, pause bool, by string) (c ChunksChanged, err error) {
+	if err := checkBy(by); err != nil {
+		return c, err
+	}
+	call, did, already := s.ResumeChunks, "resumed", "was not paused"
+	if pause {
+		call, did, already = s.PauseChunks, "paused", "was paused"
+	}
+	c = ChunksChanged{Chunks: name, Became: already}
+	changed, err := call(ctx, name, by)
+	if changed {
+		c.Became = did
+	}
+	return c, chunksError(name, err)
+}
+
+// ChunkDetail is a plan with its newest passes, and the ranges that failed.
+type ChunkDetail struct {
+	*store.ChunkPlanInfo
+
+	Failed []FailedRange `json:"failed"`
+	Passes []ChunkPass   `json:"passes"`
+}
+
+// ShowChunks returns a plan with at most limit passes, the newest first. It names one that does not exist.
+func ShowChunks(ctx context.Context, s ChunkPlans, name string, limit int) (d ChunkDetail, err error) {
+	if d.ChunkPlanInfo, err = ReadChunks(ctx, s, name); err != nil {
+		return d, err
+	}
+	passes, err := s.ListPasses(ctx, store.ChunkPassFilter{Plan: name, Limit: limit})
+	if err != nil {
+		return d, err
+	}
+	failed, now, err := FailedRanges(ctx, s, name)
+	if err != nil {
+		return d, err
+	}
+	d.Failed, d.Passes = failed, make([]ChunkPass, 0, len(passes))
+	for n := range passes {
+		d.Passes = append(d.Passes, PaceOf(passes[n], now))
+	}
+	return d, nil
+}
+
+// StopsChunks reports whether a change of the batch of a pass needs the plan to be paused first, so that nothing is planned meanwhile.
+func StopsChunks(v Verb) bool { return v != VerbRetry }
 
 // ChunkBatch returns the batch of a pass of a plan; pass 0: of the newest that has one.
 func ChunkBatch(ctx context.Context, s ChunkPlans, name string, pass int) (task.BatchID, error) {

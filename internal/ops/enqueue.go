@@ -17,6 +17,41 @@ func Enqueue(ctx context.Context, s Store, r store.EnqueueRequest) (id task.ID, 
 	return s.Enqueue(ctx, r)
 }
 
+// EnqueueOnce is Enqueue for a request that may be a repeat: it inserts no row where one with its type and key is live or has finished,
+// as far as retention goes, and returns the newest of these (store.EnqueuedKept). So a client that has lost an answer can ask again.
+//
+// The look and the insertion are two calls. A repeat that is sent while the first request is still under way finds its row by the key once
+// it inserts, unless the task has ended in the moment between the two: then there are two.
+func EnqueueOnce(ctx context.Context, s Store, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
+	if r.Key == "" || r.Live() != store.OnLiveKeep {
+		return 0, "", &store.InputError{Text: "a task that is enqueued once has a key, and keeps the one that is there: leave out on_live and debounce"}
+	}
+	if err := r.Check(); err != nil {
+		return 0, "", err
+	}
+	found, err := s.List(ctx, store.TaskFilter{Type: r.Type, Key: r.Key, Limit: 1})
+	if err != nil {
+		return 0, "", err
+	}
+	if len(found) > 0 {
+		return found[0].ID, store.EnqueuedKept, nil
+	}
+	return s.Enqueue(ctx, r)
+}
+
+// EnqueueResult is what became of an EnqueueRequest.
+type EnqueueResult struct {
+	ID  task.ID `json:"id"`
+	New bool    `json:"new"` // false: a task with this type and key was there already
+	// Answer is what was done: inserted, kept, replaced or follows.
+	Answer store.Enqueued `json:"answer"`
+}
+
+// ResultOf returns the result of an Enqueue.
+func ResultOf(id task.ID, answer store.Enqueued) EnqueueResult {
+	return EnqueueResult{id, answer == store.EnqueuedInserted, answer}
+}
+
 // Untaken returns why no present agent takes tasks of a type now; "" where one does.
 func Untaken(ctx context.Context, s Store, typ string) (string, error) {
 	paused, err := PauseOf(ctx, s, typ)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -45,7 +46,7 @@ func readRequests(from io.Reader, name string, base store.EnqueueRequest, most i
 				return
 			}
 			r := base
-			l := place{name, number}
+			l := place{name: name, line: number, columns: columns[:]}
 			end := bytes.TrimRight(line, "\r\n")
 			switch {
 			case errors.Is(err, bufio.ErrBufferFull) || len(end) > most:
@@ -84,30 +85,50 @@ func readLine(in *bufio.Reader, long *[]byte, most int) ([]byte, error) {
 	return *long, err
 }
 
-// place is a line of a file.
+// place is a line of a file, or a document of its own.
 type place struct {
-	name string
-	line int
+	name    string
+	line    int
+	doc     []byte   // of several lines; nil: it is one
+	columns []string // the members that it may have
 }
 
-// wrong is a mistake at a byte of the line, from 0.
+// wrong is a mistake at a byte of the line or document, from 0.
 func (p place) wrong(at int, format string, args ...any) error {
-	return &store.InputError{Text: fmt.Sprintf("%s:%d:%d: %s", p.name, p.line, at+1, fmt.Sprintf(format, args...))}
+	line, column := p.line, at
+	if before := p.doc[:min(at, len(p.doc))]; len(before) > 0 {
+		line += bytes.Count(before, []byte("\n"))
+		column = at - bytes.LastIndexByte(before, '\n') - 1
+	}
+	return &store.InputError{Text: fmt.Sprintf("%s:%d:%d: %s", p.name, line, column+1, fmt.Sprintf(format, args...))}
+}
+
+// ReadRequest reads one task from JSON: an object as a line of NDJSON has it, without ref and after_ref, and with batch, created_by,
+// in, on_live, debounce and debounce_max, as enqueue has them. What is missing, or null, is as in base. The first mistake comes
+// back as *InputError, with name, line and column.
+func ReadRequest(doc []byte, name string, base store.EnqueueRequest) (store.EnqueueRequest, error) {
+	r := base
+	p := place{name: name, line: 1, doc: doc, columns: requestColumns[:]}
+	if len(bytes.TrimSpace(doc)) == 0 {
+		return r, p.wrong(0, `a task is an object such as {"type": "invoice.send", "payload": {"invoice": 7}}`)
+	}
+	err := p.read(doc, &r, &refs{})
+	return r, err
 }
 
 // read reads one line. The request keeps nothing of it.
 func (p place) read(line []byte, r *store.EnqueueRequest, known *refs) error {
 	switch {
 	case !utf8.Valid(line):
-		return p.wrong(0, "the line is not UTF-8")
+		return p.wrong(0, "the %s is not UTF-8", p.unit())
 	case !json.Valid(line):
 		return p.syntax(line)
 	}
 	at := skipSpace(line, 0)
 	if line[at] != '{' {
-		return p.wrong(at, `a line must be an object such as {"payload": {"service": 7}}`)
+		return p.wrong(at, `a %s must be an object such as {"payload": {"service": 7}}`, p.unit())
 	}
-	var seen [len(columns)]bool
+	seen := make([]bool, len(p.columns))
 	var names lineRefs
 	for at = skipSpace(line, at+1); line[at] != '}'; {
 		end := skipValue(line, at)
@@ -116,12 +137,12 @@ func (p place) read(line []byte, r *store.EnqueueRequest, known *refs) error {
 			return err
 		}
 		if seen[column] {
-			return p.wrong(at, "%q occurs twice", columns[column])
+			return p.wrong(at, "%q occurs twice", p.columns[column])
 		}
 		seen[column] = true
 		from := skipSpace(line, skipSpace(line, end)+1) // the colon
 		to := skipValue(line, from)
-		if err := p.member(columns[column], line[from:to], from, r, &names); err != nil {
+		if err := p.member(p.columns[column], line[from:to], from, r, &names); err != nil {
 			return err
 		}
 		if at = skipSpace(line, to); line[at] == ',' {
@@ -129,7 +150,7 @@ func (p place) read(line []byte, r *store.EnqueueRequest, known *refs) error {
 		}
 	}
 	if r.Type == "" {
-		return p.wrong(0, `the task has no type: add "type", or use --type`)
+		return p.wrong(0, `the task has no type: add "type"%s`, p.orElse())
 	}
 	var err error
 	if r.AfterRefs, err = known.resolve(p, &names); err != nil {
@@ -140,6 +161,22 @@ func (p place) read(line []byte, r *store.EnqueueRequest, known *refs) error {
 		return p.wrong(0, "%s", err)
 	}
 	return nil
+}
+
+// unit is what is read.
+func (p place) unit() string {
+	if p.doc != nil {
+		return "task"
+	}
+	return "line"
+}
+
+// orElse is another way to give what each line lacks.
+func (p place) orElse() string {
+	if p.doc != nil {
+		return ""
+	}
+	return ", or use --type"
 }
 
 // skipSpace is where the next byte stands that is no space, of a valid document.
@@ -180,13 +217,13 @@ func skipValue(doc []byte, at int) int {
 // column is the column that a member's name, in its quotes, means.
 func (p place) column(line []byte, from, to int) (int, error) {
 	quoted := line[from:to]
-	for i, c := range columns {
+	for i, c := range p.columns {
 		if string(quoted[1:len(quoted)-1]) == c {
 			return i, nil
 		}
 	}
 	return 0, p.wrong(from, "%s is not a column: use %s; put the task's own data into payload",
-		OneLine(string(quoted), maxShown), strings.Join(columns[:], ", "))
+		OneLine(string(quoted), maxShown), strings.Join(p.columns, ", "))
 }
 
 // maxShown is how much of a text is shown in an error, in characters.
@@ -196,6 +233,12 @@ const maxShown = 60
 var columns = [...]string{ //nolint:gochecknoglobals // a constant table
 	"type", "payload", "run_at", "priority", "key", "region", "labels", "rollback_payload", "max_attempts", "traceparent",
 	"lock", "sequence", "after", "after_if", "tenant", "ref", "after_ref",
+}
+
+// requestColumns are the members that a request of its own may have.
+var requestColumns = [...]string{ //nolint:gochecknoglobals // a constant table
+	"type", "payload", "run_at", "in", "priority", "key", "on_live", "debounce", "debounce_max", "region", "labels", "batch",
+	"rollback_payload", "max_attempts", "traceparent", "lock", "sequence", "after", "after_if", "tenant", "created_by",
 }
 
 // member reads the value of one member.
@@ -246,6 +289,31 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 		return names.readRef(p, value, at)
 	case "after_ref":
 		return names.readAfter(p, value, at)
+	}
+	return p.requestMember(column, value, at, r)
+}
+
+// requestMember reads the value of one member that only a request of its own has.
+func (p place) requestMember(column string, value []byte, at int, r *store.EnqueueRequest) error {
+	spans := map[string]*time.Duration{"in": &r.In, "debounce": &r.Debounce, "debounce_max": &r.DebounceMax}
+	texts := map[string]*string{"on_live": (*string)(&r.OnLive), "created_by": &r.CreatedBy}
+	var given string
+	var err error
+	what := "a string"
+	switch {
+	case spans[column] != nil:
+		what = `a duration such as "90s", "1h30m" or "7d"`
+		if err = json.Unmarshal(value, &given); err == nil {
+			*spans[column], err = ParseSpan(given)
+		}
+	case texts[column] != nil:
+		err = json.Unmarshal(value, texts[column])
+	case column == "batch":
+		what = "the id of a batch"
+		err = json.Unmarshal(value, &r.Batch)
+	}
+	if err != nil {
+		return p.wrong(at, "%s must be %s, not %s", column, what, OneLine(string(value), maxShown))
 	}
 	return nil
 }

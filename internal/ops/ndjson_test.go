@@ -86,9 +86,9 @@ func TestLinesNameLines(t *testing.T) {
 		require.EqualError(t, err, "f.ndjson"+want, text)
 	}
 	few := refs{most: 1}
-	_, err = few.resolve(place{"f", 1}, &lineRefs{ref: "x"})
+	_, err = few.resolve(place{name: "f", line: 1}, &lineRefs{ref: "x"})
 	require.NoError(t, err)
-	_, err = few.resolve(place{"f", 2}, &lineRefs{ref: "y"})
+	_, err = few.resolve(place{name: "f", line: 2}, &lineRefs{ref: "y"})
 	require.ErrorContains(t, err, "more than 1 lines have a ref")
 }
 

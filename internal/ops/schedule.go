@@ -32,6 +32,15 @@ type ScheduleSlot struct {
 	Local time.Time `json:"local"`
 }
 
+// ScheduleChanged is what became of a schedule that was to be changed.
+type ScheduleChanged struct {
+	Schedule string      `json:"schedule"`
+	Became   string      `json:"became,omitempty"`
+	Slots    []time.Time `json:"slots,omitempty"`
+	Inserted int         `json:"inserted,omitempty"` // tasks
+	DryRun   bool        `json:"dry_run,omitempty"`  // nothing was changed
+}
+
 // scheduleError names a schedule that does not exist.
 func scheduleError(name string, err error) error {
 	if errors.Is(err, store.ErrNoSchedule) {
@@ -107,25 +116,41 @@ func ReadSchedule(ctx context.Context, s Schedules, name string) (*store.Schedul
 	return &all.List[0], all.Now, nil
 }
 
-// PauseSchedule has agents leave a schedule alone, or go on with it. It reports whether that changed anything.
-func PauseSchedule(ctx context.Context, s Schedules, name string, pause bool, by string) (changed bool, err error) {
+// PauseSchedule has agents leave a schedule alone, or go on with it.
+func PauseSchedule(ctx context.Context, s Schedules, name string, pause bool, by string) (c ScheduleChanged, err error) {
 	if err := checkBy(by); err != nil {
-		return false, err
+		return c, err
 	}
+	c = ScheduleChanged{Schedule: name, Became: "paused"}
 	if pause {
-		changed, err = s.PauseSchedule(ctx, name, by)
-	} else {
-		changed, err = s.ResumeSchedule(ctx, name, by)
+		_, err = s.PauseSchedule(ctx, name, by)
+		return c, scheduleError(name, err)
 	}
-	return changed, scheduleError(name, err)
+	changed, err := s.ResumeSchedule(ctx, name, by)
+	if c.Became = "resumed"; !changed {
+		c.Became = "was not paused"
+	}
+	return c, scheduleError(name, err)
 }
 
 // RemoveSchedule deletes a schedule.
-func RemoveSchedule(ctx context.Context, s Schedules, name, by string) error {
+func RemoveSchedule(ctx context.Context, s Schedules, name, by string) (ScheduleChanged, error) {
+	c := ScheduleChanged{Schedule: name, Became: "removed"}
 	if err := checkBy(by); err != nil {
-		return err
+		return c, err
 	}
-	return scheduleError(name, s.RemoveSchedule(ctx, name, by))
+	return c, scheduleError(name, s.RemoveSchedule(ctx, name, by))
+}
+
+// FireSchedule inserts one task of a schedule, whose slot is the time of now. It returns the type of the task, too.
+func FireSchedule(ctx context.Context, s Schedules, name, by string) (c ScheduleChanged, typ string, err error) {
+	i, now, err := ReadSchedule(ctx, s, name)
+	if err != nil {
+		return c, "", err
+	}
+	c = ScheduleChanged{Schedule: name, Slots: []time.Time{now.UTC().Truncate(time.Millisecond)}}
+	c.Inserted, err = InsertSlots(ctx, s, name, c.Slots, store.AsideFire, by)
+	return c, i.Task, err
 }
 
 // BackfillSlots returns the slots of a schedule that are not before from, and before to. It refuses more than limit.

@@ -42,31 +42,60 @@ func ShowSequence(ctx context.Context, s Sequences, typ, name string) (d Sequenc
 		return d, err
 	}
 	if len(all.List) == 0 {
-		return d, SequenceError(typ, name, store.ErrNoSequence)
+		return d, sequenceError(typ, name, store.ErrNoSequence)
 	}
 	d.SequenceInfo = all.List[0]
 	d.Next, err = s.SequenceRows(ctx, typ, name, shownRows)
 	return d, err
 }
 
-// SequenceError names a sequence that does not exist.
-func SequenceError(typ, name string, err error) error {
+// SequenceChanged is what became of a sequence that was to be changed.
+type SequenceChanged struct {
+	Type     string  `json:"type"`
+	Sequence string  `json:"sequence"`
+	Task     task.ID `json:"task_id,omitempty"`
+	Became   string  `json:"became"`
+	Tasks    int     `json:"tasks,omitempty"` // that were cancelled
+}
+
+// ResolveSequence resolves the failure that blocks a sequence: with retry its task runs again, else it stays and the tasks behind it
+// run. With an id it does so only if that task is the one. It names a sequence that does not exist.
+func ResolveSequence(ctx context.Context, s Sequences, typ, name string, id task.ID, retry bool, by string) (c SequenceChanged, err error) {
+	c = SequenceChanged{Type: typ, Sequence: name, Became: "skipped"}
+	if err := checkBy(by); err != nil {
+		return c, err
+	}
+	if retry {
+		c.Became = string(task.StatePending)
+		c.Task, err = s.RetrySequence(ctx, typ, name, id, by)
+	} else {
+		c.Task, err = s.SkipSequence(ctx, typ, name, id, by)
+	}
+	return c, sequenceError(typ, name, err)
+}
+
+// sequenceError names a sequence that does not exist.
+func sequenceError(typ, name string, err error) error {
 	if errors.Is(err, store.ErrNoSequence) {
 		return fmt.Errorf("sequence %q of type %q: %w: `leasehold sequence list` shows those that exist", name, typ, store.ErrNoSequence)
 	}
 	return err
 }
 
-// CancelSequence cancels all waiting tasks of a sequence, step by step, and returns how many.
-func CancelSequence(ctx context.Context, s Sequences, typ, name, by string) (total int, err error) {
+// CancelSequence cancels all waiting tasks of a sequence, step by step. Where it fails, what it returns was done before.
+func CancelSequence(ctx context.Context, s Sequences, typ, name, by string) (SequenceChanged, error) {
+	c := SequenceChanged{Type: typ, Sequence: name, Became: "cancelled"}
+	if err := checkBy(by); err != nil {
+		return c, err
+	}
 	if _, err := ShowSequence(ctx, s, typ, name); err != nil {
-		return 0, err
+		return c, err
 	}
 	for {
 		n, err := s.CancelSequence(ctx, typ, name, by)
-		total += n
+		c.Tasks += n
 		if err != nil || n == 0 {
-			return total, err
+			return c, err
 		}
 	}
 }

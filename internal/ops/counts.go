@@ -1,0 +1,41 @@
+package ops
+
+import (
+	"context"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Counts is what a store has at one time, in numbers.
+type Counts struct {
+	Rows          map[task.State]int64 `json:"rows"`           // live tasks by state; what is 0 is missing
+	BatchTasks    map[string]int64     `json:"batch_tasks"`    // tasks of batches that have not ended, in the same way
+	AgentsPresent int                  `json:"agents_present"` // with workers
+}
+
+// ReadCounts counts.
+func ReadCounts(ctx context.Context, s Store) (Counts, error) {
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		return Counts{}, err
+	}
+	c := Counts{Rows: rowsByState(&stats), BatchTasks: map[string]int64{}, AgentsPresent: stats.AgentsPresent}
+	for state, n := range stats.BatchTasks {
+		if n > 0 {
+			c.BatchTasks[state] = n
+		}
+	}
+	return c, nil
+}
+
+// rowsByState sums the rows of all types.
+func rowsByState(s *store.Stats) map[task.State]int64 {
+	rows := map[task.State]int64{}
+	for _, c := range s.Waiting {
+		if c.N > 0 {
+			rows[c.State] += c.N
+		}
+	}
+	return rows
+}
