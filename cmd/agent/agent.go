@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/leasehold/leasehold/internal/api"
+	v1 "github.com/leasehold/leasehold/internal/api/v1"
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
@@ -208,6 +209,10 @@ func (a *agent) listen(s *signals) part {
 			return draining
 		}},
 	}
+	o.V1 = v1.New(v1.Options{
+		Store: a.store, Log: a.log, Healthy: a.engine.Health,
+		Trace: func(ctx context.Context, id task.ID) (string, error) { return derivedTrace(ctx, a.store, id) },
+	})
 	if a.reloads != nil {
 		o.Reload = a.reloads
 	}

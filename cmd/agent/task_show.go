@@ -57,20 +57,23 @@ func (c taskShowCmd) Run(a *app) error {
 
 // trace fills in the trace context that agents derive for a task without one. Only who may read the store's key can know it.
 func (a *app) trace(ctx context.Context, s lease.Remote, i *ops.Task) {
-	err := ops.FillTrace(i, func(id task.ID) (string, error) {
-		secret, err := s.Secret(ctx)
-		if err != nil {
-			return "", err
-		}
-		signer, err := ping.NewSigner(secret)
-		if err != nil {
-			return "", err
-		}
-		return signer.Trace(id), nil
-	})
+	err := ops.FillTrace(i, func(id task.ID) (string, error) { return derivedTrace(ctx, s, id) })
 	if err != nil {
 		a.log().Debug("the store's key cannot be read, so the task's trace is not known", "err", err)
 	}
+}
+
+// derivedTrace is the trace context that agents derive for a task.
+func derivedTrace(ctx context.Context, s lease.Remote, id task.ID) (string, error) {
+	secret, err := s.Secret(ctx)
+	if err != nil {
+		return "", err
+	}
+	signer, err := ping.NewSigner(secret)
+	if err != nil {
+		return "", err
+	}
+	return signer.Trace(id), nil
 }
 
 // showTask writes all that is known of a task: what it is, how it went, what it printed.

@@ -31,12 +31,12 @@ type admitted struct {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.local {
 		if reason := g.foreign(r); reason != "" {
-			problem(w, http.StatusForbidden, reason)
+			Problem(w, http.StatusForbidden, reason)
 			return
 		}
 	} else if !open(r.URL.Path) && !g.authorized(r) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="leasehold"`)
-		problem(w, http.StatusUnauthorized, g.remedy())
+		Problem(w, http.StatusUnauthorized, g.remedy())
 		return
 	}
 	g.next.ServeHTTP(w, r)
@@ -52,13 +52,13 @@ func (g *guard) foreign(r *http.Request) string {
 	}
 	advertised := g.admits.Load().advertised
 	if !g.unix && !localHost(r.Host) && (advertised == "" || !strings.EqualFold(r.Host, advertised)) {
-		return "this listener accepts only localhost and loopback addresses, not the host " + quote(r.Host) +
+		return "this listener accepts only localhost and loopback addresses, not the host " + Quote(r.Host) +
 			": if it is reached by that name, set `advertise` in the agent block to a URL with that host"
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host != r.Host {
-			return "requests from other origins are refused: " + quote(origin)
+			return "requests from other origins are refused: " + Quote(origin)
 		}
 	}
 	return ""

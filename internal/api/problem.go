@@ -4,10 +4,17 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
-// problem answers with problem+json (RFC 9457).
-func problem(w http.ResponseWriter, status int, detail string) {
+// maxDetail bounds what a problem says, in bytes: it may repeat what a client sent.
+const maxDetail = 2000
+
+// Problem answers with problem+json (RFC 9457).
+func Problem(w http.ResponseWriter, status int, detail string) {
+	if len(detail) > maxDetail {
+		detail = strings.ToValidUTF8(detail[:maxDetail], "") + "…"
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	// An error here is the client's having gone away.
@@ -18,8 +25,8 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	}{http.StatusText(status), status, detail})
 }
 
-// quote shows what a client sent: quoted, and no longer than a line.
-func quote(s string) string {
+// Quote shows what a client sent: quoted, and no longer than a line.
+func Quote(s string) string {
 	const most = 100
 	if len(s) > most {
 		s = s[:most]

@@ -1,4 +1,4 @@
-// Package api is the agent's listener: health, metrics, pings, and who may ask. The HTTP API and the dashboard will
+// Package api is the agent's listener: health, metrics, pings, and who may ask. The HTTP API is package v1 below it; the dashboard will
 // stand here too.
 package api
 
@@ -28,6 +28,8 @@ type Options struct {
 	Pings http.Handler
 	// Reload answers a POST to ReloadPath: on a loopback listener to all of this host, else with the token. nil: there is nothing.
 	Reload http.Handler
+	// V1 answers everything under /api/v1/ to those who may read and change. nil: there is nothing.
+	V1 API
 	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
 	// listener answers to this host too. "": none.
 	Advertise string
@@ -35,11 +37,19 @@ type Options struct {
 	Connections int
 }
 
+// API answers requests, some of which take long.
+type API interface {
+	http.Handler
+	// EndStreams ends the answers that wait or stream at this moment.
+	EndStreams()
+}
+
 // Server answers on the agent's listener.
 type Server struct {
 	listener *listener
 	gate     *guard
 	server   *http.Server
+	v1       API                // nil: there is none
 	stop     context.CancelFunc // ends what answers have under way
 }
 
@@ -77,15 +87,15 @@ func New(l net.Listener, o Options) *Server {
 	if o.Reload != nil {
 		mux.Handle(ReloadPath, only(http.MethodPost, o.Reload))
 	}
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
-		problem(w, http.StatusNotFound, "the HTTP API is not in this version: use the commands, or SQL")
-	})
+	if o.V1 != nil {
+		mux.Handle("/api/v1/", o.V1)
+	}
 	mux.HandleFunc("/{$}", readOnly(http.HandlerFunc(front)).ServeHTTP)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "nothing is served at "+quote(r.URL.Path))
+		Problem(w, http.StatusNotFound, "nothing is served at "+Quote(r.URL.Path))
 	})
 	s := &Server{
-		listener: &listener{l, newConnections(o.Connections, o.Log)}, gate: gate, stop: stop,
+		listener: &listener{l, newConnections(o.Connections, o.Log)}, gate: gate, v1: o.V1, stop: stop,
 		server: &http.Server{
 			Handler:           booked(gate),
 			ConnContext:       withConnection,
@@ -98,14 +108,20 @@ func New(l net.Listener, o Options) *Server {
 			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		},
 	}
-	s.Admit(o.Token, o.Advertise)
+	s.gate.admits.Store(&admitted{token: o.Token, advertised: host(o.Advertise)})
 	s.server.RegisterOnShutdown(s.listener.book.closeSilent) // the listener is closed by then, so no further one is admitted
+	if s.v1 != nil {
+		s.server.RegisterOnShutdown(s.v1.EndStreams)
+	}
 	return s
 }
 
-// Admit replaces Options.Token and Options.Advertise, at any time.
+// Admit replaces Options.Token and Options.Advertise, at any time. With another token streams end: their clients have to ask again.
 func (s *Server) Admit(token, advertise string) {
-	s.gate.admits.Store(&admitted{token: token, advertised: host(advertise)})
+	before := s.gate.admits.Swap(&admitted{token: token, advertised: host(advertise)})
+	if s.v1 != nil && before.token != token {
+		s.v1.EndStreams()
+	}
 }
 
 // Keep replaces Options.Connections, at any time. What is open beyond that stays until it ends or makes room for another.
@@ -142,7 +158,7 @@ func readOnly(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			problem(w, http.StatusMethodNotAllowed, "use GET")
+			Problem(w, http.StatusMethodNotAllowed, "use GET")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -154,7 +170,7 @@ func only(method string, next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method {
 			w.Header().Set("Allow", method)
-			problem(w, http.StatusMethodNotAllowed, "use "+method)
+			Problem(w, http.StatusMethodNotAllowed, "use "+method)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -164,5 +180,6 @@ func only(method string, next http.Handler) http.HandlerFunc {
 func front(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, "Leasehold\n\n"+
-		"/-/healthy   is the loop turning\n/-/ready     can it take work\n/metrics     for Prometheus\n")
+		"/-/healthy            is the loop turning\n/-/ready              can it take work\n/metrics              for Prometheus\n"+
+		"/api/v1/openapi.json  what the HTTP API is\n")
 }

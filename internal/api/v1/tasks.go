@@ -1,0 +1,89 @@
+package v1
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func (a *API) taskRoutes() []route {
+	return []route{
+		{"GET /tasks", a.listTasks},
+		{"GET /tasks/{id}", a.getTask},
+		{"GET /tasks/{id}/wait", a.waitTask},
+		{"POST /tasks", a.enqueueTask},
+		{"POST /tasks/{id}/cancel", a.changeTask(ops.VerbCancel)},
+		{"POST /tasks/{id}/retry", a.changeTask(ops.VerbRetry)},
+		{"POST /tasks/{id}/rollback", a.changeTask(ops.VerbRollback)},
+	}
+}
+
+// pageBytes bounds what the documents of a page have: the page ends after the task with which they exceed it.
+const pageBytes = 8 << 20
+
+// taskPage is a page of tasks.
+type taskPage struct {
+	Tasks []ops.Task `json:"tasks"`
+	Next  string     `json:"next,omitempty"`
+}
+
+func (a *API) listTasks(c *call) (any, error) {
+	q := c.query
+	states, err := ops.ParseStates(q.list("state"))
+	if err != nil {
+		return nil, err
+	}
+	f := store.TaskFilter{
+		Type: q.text("type"), States: states, Key: q.text("key"), Labels: q.labels(),
+		Batch: task.BatchID(q.number("batch", maxID)), Before: task.ID(q.number("before", maxID)), Limit: q.limit(),
+	}
+	if err := q.end(); err != nil {
+		return nil, err
+	}
+	s, err := c.work()
+	if err != nil {
+		return nil, err
+	}
+	list, more, err := ops.PageTasks(c.ctx, s, f, pageBytes)
+	if err != nil {
+		return nil, err
+	}
+	p := taskPage{Tasks: list}
+	if more {
+		p.Next = c.next("before", strconv.FormatInt(int64(list[len(list)-1].ID), 10))
+	}
+	return p, nil
+}
+
+// maxID is the highest id that there can be.
+const maxID = 1<<63 - 1
+
+func (a *API) getTask(c *call) (any, error) {
+	id, err := c.taskID()
+	if err == nil {
+		err = c.query.end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.work()
+	if err != nil {
+		return nil, err
+	}
+	info, err := ops.ReadTask(c.ctx, s, id)
+	if err != nil {
+		return nil, err
+	}
+	return a.traced(c.ctx, info), nil
+}
+
+// traced is a task with its trace context, as `task show` has it.
+func (a *API) traced(ctx context.Context, i *ops.Task) *ops.Task {
+	if a.Trace != nil {
+		_ = ops.FillTrace(i, func(id task.ID) (string, error) { return a.Trace(ctx, id) }) // else it stays as it is
+	}
+	return i
+}
