@@ -29,6 +29,7 @@ type cli struct {
 	Plan       planCmd         `cmd:"" help:"Compare the configuration with what present agents declare."`
 	Declared   declarationsCmd `cmd:"" name:"declarations" help:"List what agents declare, or the definitions that a task type has had."`
 	Reload     reloadCmd       `cmd:"" help:"Have a running agent read its configuration again."`
+	Health     healthCmd       `cmd:"" help:"Ask a running agent whether it is well."`
 	Migrate    migrateCmd      `cmd:"" help:"Show or migrate the store's schema."`
 	Enqueue    enqueueCmd      `cmd:"" help:"Enqueue a task."`
 	Task       taskCmd         `cmd:"" help:"List, show, explain, await, cancel, retry and roll back tasks."`

@@ -2,20 +2,14 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/api"
-	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
 )
 
@@ -39,20 +33,11 @@ Examples:
 
 // Run asks the agent.
 func (c reloadCmd) Run(a *app) error {
-	address, token := c.Address, os.Getenv("LEASEHOLD_TOKEN")
-	cfg, err := config.Load(a.configPaths(nil), config.Options{})
-	switch {
-	case err == nil:
-		if address == "" {
-			address = cfg.Agent.Listen
-		}
-		if token == "" {
-			token = cfg.Agent.Token
-		}
-	case address == "": // where the agent listens is in it
+	at, err := a.findAgent(c.Address)
+	if err != nil {
 		return err
 	}
-	report, err := askToReload(address, token)
+	report, err := askToReload(at)
 	if err != nil {
 		return err
 	}
@@ -68,43 +53,14 @@ func (c reloadCmd) Run(a *app) error {
 	return &failure{code: exitFailed}
 }
 
-// askToReload asks the agent that listens at an address, as the configuration writes it or as a URL.
-func askToReload(address, token string) (*reloadReport, error) {
-	const within = reloadWithin + 10*time.Second
-	dialer := &net.Dialer{Timeout: openTimeout}
-	network, at := "tcp", strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/")
-	if path, ok := strings.CutPrefix(address, "unix://"); ok {
-		network, at = "unix", path
-	} else if host, port, err := net.SplitHostPort(at); err != nil {
-		return nil, usagef("--address: use http://host:port or unix:///path")
-	} else if port == "0" {
-		return nil, usagef("agent.listen has any free port: --address names the agent's, which its log has")
-	} else if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() { // every interface: one that works from here
-		at = net.JoinHostPort("127.0.0.1", port)
-	}
-	client := &http.Client{Timeout: within, Transport: &http.Transport{ // no proxy, whatever the environment says
-		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, network, at) },
-	}}
-	host := at
-	if network == "unix" {
-		host = "localhost"
-	}
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+host+api.ReloadPath, http.NoBody)
+// askToReload asks an agent to reload.
+func askToReload(at agentAt) (*reloadReport, error) {
+	resp, err := at.ask(http.MethodPost, api.ReloadPath, reloadWithin+10*time.Second)
 	if err != nil {
-		return nil, usagef("--address: %s", err)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := client.Do(r)
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("no agent listens at %s: start it; if agent.listen was changed, restart the agent", address)
-	} else if err != nil {
-		return nil, fmt.Errorf("ask the agent at %s: %w", address, err)
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	return readReload(resp, address)
+	return readReload(resp, at.address)
 }
 
 // readReload reads an agent's answer.
