@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,12 @@ func whyAtRandom(t testing.TB, h Harness) {
 	s := &situations{sequenceRig: newSequenceRig(t, h), rand: rand.New(rand.NewPCG(seed, 1))}
 	s.limits(limited("limited", 1), store.TypeLimit{Name: "rated", Types: []string{"rated"}, Rate: 0.0001, Burst: 10})
 	bars := map[string]int{}
-	for n := 0; n < randomSituations; {
+	n := 0
+	kinds := []string{"none", "after", "batch", "limit", "lock", "not_due", "rate", "sequence"}
+	lacks := func() bool {
+		return slices.ContainsFunc(kinds, func(k string) bool { return bars[k] == 0 }) && n < 20*randomSituations
+	}
+	for n < randomSituations || lacks() {
 		s.rows()
 		s.batchStops()
 		c := s.wants()
@@ -43,9 +49,7 @@ func whyAtRandom(t testing.TB, h Harness) {
 		s.settle()
 	}
 	t.Logf("what was in the way: %v", bars)
-	for _, kind := range []string{"none", "after", "batch", "limit", "not_due", "rate", "sequence"} {
-		require.NotZero(t, bars[kind], kind)
-	}
+	require.Less(t, n, 20*randomSituations, "there is some of each kind: %v", bars)
 }
 
 type situations struct {
@@ -77,7 +81,7 @@ func (s *situations) rows() {
 		}
 		s.ids = append(s.ids, s.Insert(s.t, q)...)
 	}
-	if s.rand.IntN(3) == 0 {
+	if s.rand.IntN(2) == 0 {
 		id, _ := s.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind, In: time.Hour})
 		s.batches = append(s.batches, id)
 	}
@@ -85,7 +89,7 @@ func (s *situations) rows() {
 
 // batchStops cancels a batch now and then.
 func (s *situations) batchStops() {
-	if len(s.batches) == 0 || s.rand.IntN(3) != 0 {
+	if len(s.batches) == 0 || s.rand.IntN(2) != 0 {
 		return
 	}
 	_, err := s.CancelBatch(s.ctx, s.batches[s.rand.IntN(len(s.batches))], "")
