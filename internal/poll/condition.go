@@ -20,14 +20,22 @@ func (e *Engine) condition() (c store.Condition) {
 	return c
 }
 
-// full lists the types all of whose own slots are in use, where the agent has more of them than the type.
-func (s *slots) full() (full []store.FullType) {
-	s.mu.Lock()
+// full lists the types all of whose own slots are in use, where the agent has more of them than the type. A heartbeat waits for nobody: while
+// the slots are locked, it has what was known last.
+func (s *slots) full() []store.FullType {
+	if !s.mu.TryLock() {
+		if known := s.known.Load(); known != nil {
+			return *known
+		}
+		return nil
+	}
 	defer s.mu.Unlock()
+	var full []store.FullType
 	for _, l := range s.lanes {
 		if l.workers < s.workers && l.running >= l.workers && len(full) < store.MostConditions {
 			full = append(full, store.FullType{Types: l.typ.Names(), Workers: l.workers})
 		}
 	}
+	s.known.Store(&full)
 	return full
 }

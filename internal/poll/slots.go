@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -90,6 +91,8 @@ type slots struct {
 	ringing     sync.WaitGroup // calls of ring
 
 	free chan struct{} // has an element when wants is worth asking again
+
+	known atomic.Pointer[[]store.FullType] // what full has found last
 }
 
 const rateWeight = 0.3 // of the newest reading of a lane's rate
