@@ -142,7 +142,6 @@ func Checks() []Check {
 		{"on_live", onLiveChecks()},
 		{"follow", followChecks()},
 		{"look", lookChecks()},
-		{"situation", situationChecks()},
 		{"agents", agentChecks()},
 		{"paused types", pauseChecks()},
 		{"redactions", redactionChecks()},
@@ -188,6 +187,9 @@ func Checks() []Check {
 	return all
 }
 
+// Explained lists the checks of why tasks are not running. The model explains nothing.
+func Explained() []Check { return part{"situation", situationChecks()}.named() }
+
 // part is some checks that are about one thing.
 type part struct {
 	name   string
@@ -202,10 +204,10 @@ func (p part) named() []Check {
 	return all
 }
 
-// Run runs every check as a parallel subtest, each on a store of its own from open. open cleans up with t.Cleanup.
-func Run(t *testing.T, open func(t *testing.T) Harness) {
+// Run runs every check of Checks, and more, as a parallel subtest, each on a store of its own from open. open cleans up with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Harness, more ...Check) {
 	t.Helper()
-	for _, c := range Checks() {
+	for _, c := range append(Checks(), more...) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			c.Run(t, open(t))

@@ -24,7 +24,7 @@ import (
 // TestConforms runs with the grants that are printed for agents, and nothing more; TestAgainstTheModel as the owner.
 func TestConforms(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPooledHarness(t, asAgent) })
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPooledHarness(t, asAgent) }, storetest.Explained()...)
 }
 
 func TestAgainstTheModel(t *testing.T) {

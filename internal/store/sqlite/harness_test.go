@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConforms(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) }, storetest.Explained()...)
 }
 
 func TestMachine(t *testing.T) {
