@@ -142,7 +142,7 @@ func (s *Store) ahead(ctx context.Context, conn *pgx.Conn, t *store.TaskInfo) (n
 		if t.Tenant != "" {
 			tenants = "t.tenant IS NOT NULL AND t.tenant = s.tenant"
 		}
-		if q, err = q.Fill("{class}", states+" AND t.held IS NULL AND "+tenants); err != nil {
+		if q, err = q.Fill("{where}", states+" AND t.held IS NULL AND "+tenants); err != nil {
 			return 0, err
 		}
 	}

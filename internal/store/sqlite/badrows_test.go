@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -100,8 +101,10 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 			listed, err := h.List(t.Context(), store.TaskFilter{})
 			require.NoError(t, err)
 			require.Len(t, listed, 2+len(dead))
-			_, err = json.Marshal(listed)
-			require.NoError(t, err, "and both can be shown")
+			for i := range listed {
+				_, err = json.Marshal((*ops.Task)(&listed[i]))
+				require.NoError(t, err, "and all can be shown")
+			}
 		})
 	}
 }

@@ -191,6 +191,13 @@ func TestPlans(t *testing.T) {
 		h.sql.DeleteLeases: {
 			"SEARCH lease USING INTEGER PRIMARY KEY", "SEARCH old USING INDEX lease_acquired (acquired_at<?)",
 		},
+		h.sql.Circumstances: {
+			"SEARCH t USING INTEGER PRIMARY KEY", "COVERING INDEX task_limited (limited=?)", "COVERING INDEX task_limited (limited=? AND tenant=?",
+			"INDEX limit_place_name (name=?)", "INDEX limit_place_name (name=? AND tenant=?)",
+		},
+		h.sql.RunningTypes:       {"SCAN task USING INDEX task_running"},
+		h.sql.AheadInSequence:    {"COVERING INDEX task_sequence (type=? AND sequence=? AND id<?)"},
+		h.sql.WaitingForLock:     {"INDEX task_held (lock=?)"},
 		h.sql.CountLimited:       {"COVERING INDEX task_limited (limited=?)"},
 		h.sql.LimitRunning:       {"SCAN task USING INDEX task_running"},
 		h.sql.GiveToken:          {byID},

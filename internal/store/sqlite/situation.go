@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -34,12 +36,7 @@ func (t *snapshot) situation(id task.ID, found *store.Situation) (err error) {
 	if found.Task.State.Finished() || found.Task.Follows != 0 {
 		return nil
 	}
-	if err := t.query(func(r *sql.Rows) error {
-		c := store.TypeCount{State: task.StateRunning}
-		err := r.Scan(&c.Type, &c.N)
-		found.Running = append(found.Running, c)
-		return err
-	}, t.sql.RunningTypes); err != nil {
+	if found.Running, err = t.runningTypes(); err != nil {
 		return err
 	}
 	if err := t.circumstances(found); err != nil {
@@ -52,6 +49,23 @@ func (t *snapshot) situation(id task.ID, found *store.Situation) (err error) {
 	}
 	found.Ahead, err = t.ahead(found.Task, found.Now)
 	return err
+}
+
+// runningTypes counts what runs by type: the ten types with the most.
+func (t *snapshot) runningTypes() (list []store.TypeCount, err error) {
+	const most = 10
+	counts := map[string]int64{}
+	err = t.query(func(r *sql.Rows) error {
+		var typ string
+		err := r.Scan(&typ)
+		counts[typ]++
+		return err
+	}, t.sql.RunningTypes)
+	for typ, n := range counts {
+		list = append(list, store.TypeCount{Type: typ, State: task.StateRunning, N: n})
+	}
+	slices.SortFunc(list, func(a, b store.TypeCount) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Type, b.Type)) })
+	return list[:min(len(list), most)], err
 }
 
 // circumstances reads what keeps a task from being claimed.
@@ -153,9 +167,9 @@ func (q *statements) ahead(i *store.TaskInfo) (*sqltext.Query, error) {
 	default:
 		class, index = class+" AND task.tenant IS NOT NULL AND task.tenant = @tenant", "tenant_rollback"
 	}
-	f, err := q.Ahead.Fill("{class}", class)
+	f, err := q.Ahead.Fill("{where}", class)
 	if err != nil {
 		return nil, err
 	}
-	return f.Fill("{index}", "task_"+index)
+	return f.Fill("{index}", "INDEXED BY task_"+index)
 }

@@ -48,11 +48,11 @@ SELECT count(*) FROM (
     SELECT FROM {schema}.task AS s CROSS JOIN LATERAL (
         SELECT FROM generate_series(s.priority + 1, 10) AS p (priority) CROSS JOIN LATERAL (
             SELECT FROM {schema}.task AS t
-            WHERE {class} AND t.type = s.type AND coalesce(t.region, '') = coalesce(s.region, '') AND t.priority = p.priority AND t.run_at <= now()
+            WHERE {where} AND t.type = s.type AND coalesce(t.region, '') = coalesce(s.region, '') AND t.priority = p.priority AND t.run_at <= now()
             LIMIT @most) AS higher
         UNION ALL
         SELECT FROM {schema}.task AS t
-        WHERE {class} AND t.type = s.type AND coalesce(t.region, '') = coalesce(s.region, '') AND t.priority = s.priority AND t.run_at <= now()
+        WHERE {where} AND t.type = s.type AND coalesce(t.region, '') = coalesce(s.region, '') AND t.priority = s.priority AND t.run_at <= now()
           AND (t.run_at, t.id) < (s.run_at, s.id)
     ) AS r WHERE s.id = @id LIMIT @most) AS a
 

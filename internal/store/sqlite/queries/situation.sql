@@ -34,15 +34,16 @@ LEFT JOIN tenant_bucket AS v ON v.name = l.name AND v.tenant = t.tenant
 WHERE t.id = @id;
 
 -- name: running_types
-SELECT type, count(*) FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running') GROUP BY type ORDER BY 2 DESC, 1 LIMIT 10;
+-- The type of each row that runs: they are few, and counted by the caller.
+SELECT type FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running');
 
 -- name: ahead
 -- How many rows a claim takes before one, of its type, region and tenant, @most at most. The class is the condition of the index that such claims
 -- walk. In each priority nothing is read that is not due, nor of the row's own what comes after it, but for rows of the same due time.
 WITH RECURSIVE level (priority) AS (SELECT 10 UNION ALL SELECT priority - 1 FROM level WHERE priority > @priority)
 SELECT count(*) FROM (
-    SELECT 1 FROM level CROSS JOIN task INDEXED BY {index}
-    WHERE {class} AND task.type = @type AND ifnull(task.region, '') = @region AND task.priority = level.priority
+    SELECT 1 FROM level CROSS JOIN task {index}
+    WHERE {where} AND task.type = @type AND ifnull(task.region, '') = @region AND task.priority = level.priority
       AND task.run_at <= CASE WHEN level.priority > @priority THEN @now ELSE min(@run_at, @now) END
       AND (level.priority > @priority OR (task.run_at, task.id) < (@run_at, @id))
     LIMIT @most);
