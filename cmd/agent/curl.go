@@ -75,13 +75,13 @@ func (a *app) printCurl(l *lease.Lease, t *task.Type, masked bool) error {
 
 // curl writes a request as a curl command for a POSIX shell. Nothing in it is taken for a pattern, a file or an option.
 func curl(m *webhook.Message) string {
-	lines := []string{"curl -sS -i --globoff --path-as-is -X " + shellQuote(m.Method) + " " + shellQuote(m.URL.String())}
+	lines := []string{"curl -sS -i --globoff --path-as-is -X " + ops.ShellQuote(m.Method) + " " + ops.ShellQuote(m.URL.String())}
 	header := func(name, value string) {
 		line := name + ": " + value
 		if value == "" {
 			line = name + ";" // with a colon curl would leave it out
 		}
-		lines = append(lines, "-H "+shellQuote(line))
+		lines = append(lines, "-H "+ops.ShellQuote(line))
 	}
 	if m.Host != "" {
 		header("Host", m.Host)
@@ -91,6 +91,6 @@ func curl(m *webhook.Message) string {
 			header(name, value)
 		}
 	}
-	lines = append(lines, "--data-raw "+shellQuote(string(m.Body)))
+	lines = append(lines, "--data-raw "+ops.ShellQuote(string(m.Body)))
 	return strings.Join(lines, " \\\n  ")
 }

@@ -91,10 +91,10 @@ func endLine(row *task.Task, out task.Outcome, next task.Transition, took time.D
 func (a *app) selection(args []string, p place) string {
 	var flags strings.Builder
 	for _, path := range a.configPaths(args) {
-		flags.WriteString(" --config " + shellQuote(path))
+		flags.WriteString(" --config " + ops.ShellQuote(path))
 	}
 	if a.cli.Store != "" {
-		flags.WriteString(" --store " + shellQuote(p.String()))
+		flags.WriteString(" --store " + ops.ShellQuote(p.String()))
 	}
 	return flags.String()
 }
@@ -113,9 +113,9 @@ func welcome(cfg *config.Config, p place, address, selection string) string {
 		name := cfg.Tasks[0].Name
 		sample, payload := string(cfg.Sample(name)), ""
 		if sample != "{}" {
-			payload = " --payload " + shellQuote(sample)
+			payload = " --payload " + ops.ShellQuote(sample)
 		}
-		fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s%s --wait%s\n", shellQuote(name), payload, selection)
+		fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s%s --wait%s\n", ops.ShellQuote(name), payload, selection)
 		fmt.Fprintf(&b, "  or paste   %s\n", p.insertLine(name, sample))
 	}
 	b.WriteByte('\n')
@@ -150,14 +150,14 @@ func (p place) insertLine(typ, payload string) string {
 	values := literal(typ) + ", " + literal(payload)
 	if p.embedded() {
 		insert := fmt.Sprintf("INSERT INTO task (type, payload) VALUES (%s) RETURNING id;", values)
-		return "sqlite3 " + shellQuote(absolute(p.path)) + " " + shellQuote(insert)
+		return "sqlite3 " + ops.ShellQuote(absolute(p.path)) + " " + ops.ShellQuote(insert)
 	}
 	schema := p.Schema
 	if schema == "" {
 		schema = "leasehold"
 	}
 	insert := fmt.Sprintf("INSERT INTO %s.task (type, payload) VALUES (%s) RETURNING id;", sqlName(schema), values)
-	return "psql " + shellQuote(p.String()) + " -c " + shellQuote(insert)
+	return "psql " + ops.ShellQuote(p.String()) + " -c " + ops.ShellQuote(insert)
 }
 
 // sqlName quotes a name where SQL asks for it.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -26,32 +27,68 @@ type admitted struct {
 	token string
 	// advertised is the host, with its port, by which the operator says that this listener is reached; "": none.
 	advertised string
+
+	ctx context.Context    //nolint:containedctx // it lasts as long as the token, and the listener
+	end context.CancelFunc // ends it
 }
 
+// admission is the key of a request's admission in its context.
+type admission struct{}
+
+// Admission returns what ends when those who may use the listener are others than those who could send a request with this context: the
+// token has changed, or the listener shuts down. An answer that lasts ends with it.
+func Admission(ctx context.Context) context.Context {
+	if a, ok := ctx.Value(admission{}).(context.Context); ok {
+		return a
+	}
+	return context.Background() // it was not sent to a listener
+}
+
+// admit replaces what a configuration says of who may ask. With another token, what was admitted before has ended.
+func (g *guard) admit(token, advertised string) {
+	next, before := &admitted{token: token, advertised: advertised}, g.admits.Load()
+	if before != nil && before.token == token {
+		next.ctx, next.end = before.ctx, before.end
+		g.admits.Store(next)
+		return
+	}
+	next.ctx, next.end = context.WithCancel(context.Background())
+	g.admits.Store(next)
+	if before != nil {
+		before.end()
+	}
+}
+
+// close ends what was admitted.
+func (g *guard) close() { g.admits.Load().end() }
+
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := g.admits.Load()
 	if g.local {
-		if reason := g.foreign(r); reason != "" {
+		if reason := g.foreign(r, a); reason != "" {
 			Problem(w, http.StatusForbidden, reason)
 			return
 		}
-	} else if !open(r.URL.Path) && !g.authorized(r) {
+	} else if !open(r.URL.Path) && !a.authorizes(r) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="leasehold"`)
-		Problem(w, http.StatusUnauthorized, g.remedy())
+		Problem(w, http.StatusUnauthorized, a.remedy())
 		return
+	}
+	if !open(r.URL.Path) {
+		r = r.WithContext(context.WithValue(r.Context(), admission{}, a.ctx))
 	}
 	g.next.ServeHTTP(w, r)
 }
 
 // foreign says why a request on a loopback listener does not come from this host; "" if it does.
-func (g *guard) foreign(r *http.Request) string {
+func (g *guard) foreign(r *http.Request, a *admitted) string {
 	for name := range r.Header {
 		if name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
 			return "forwarded requests are refused on a loopback listener (" + name + "): " +
 				"set `listen` to another address, and `token`, in the agent block"
 		}
 	}
-	advertised := g.admits.Load().advertised
-	if !g.unix && !localHost(r.Host) && (advertised == "" || !strings.EqualFold(r.Host, advertised)) {
+	if !g.unix && !localHost(r.Host) && (a.advertised == "" || !strings.EqualFold(r.Host, a.advertised)) {
 		return "this listener accepts only localhost and loopback addresses, not the host " + Quote(r.Host) +
 			": if it is reached by that name, set `advertise` in the agent block to a URL with that host"
 	}
@@ -83,21 +120,21 @@ func open(path string) bool {
 }
 
 // mayRead reports whether a request that is answered without a token may be shown what only readers may see.
-func (g *guard) mayRead(r *http.Request) bool { return g.local || g.authorized(r) }
+func (g *guard) mayRead(r *http.Request) bool { return g.local || g.admits.Load().authorizes(r) }
 
-func (g *guard) authorized(r *http.Request) bool {
+// authorizes reports whether a request has the token.
+func (a *admitted) authorizes(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	token := g.admits.Load().token
-	if !ok || token == "" {
+	if !ok || a.token == "" {
 		return false
 	}
 	// Hashes are of one length, so the time reveals nothing of the token's.
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+	x, y := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.token))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-func (g *guard) remedy() string {
-	if g.admits.Load().token == "" {
+func (a *admitted) remedy() string {
+	if a.token == "" {
 		return "off loopback this requires a token, but none is configured: set `token` in the agent block"
 	}
 	return "off loopback this requires the token: send it as `Authorization: Bearer …`"

@@ -29,7 +29,7 @@ type Options struct {
 	// Reload answers a POST to ReloadPath: on a loopback listener to all of this host, else with the token. nil: there is nothing.
 	Reload http.Handler
 	// V1 answers everything under /api/v1/ to those who may read and change. nil: there is nothing.
-	V1 API
+	V1 http.Handler
 	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
 	// listener answers to this host too. "": none.
 	Advertise string
@@ -37,19 +37,11 @@ type Options struct {
 	Connections int
 }
 
-// API answers requests, some of which take long.
-type API interface {
-	http.Handler
-	// EndStreams ends the answers that wait or stream at this moment.
-	EndStreams()
-}
-
 // Server answers on the agent's listener.
 type Server struct {
 	listener *listener
 	gate     *guard
 	server   *http.Server
-	v1       API                // nil: there is none
 	stop     context.CancelFunc // ends what answers have under way
 }
 
@@ -95,7 +87,7 @@ func New(l net.Listener, o Options) *Server {
 		Problem(w, http.StatusNotFound, "nothing is served at "+Quote(r.URL.Path))
 	})
 	s := &Server{
-		listener: &listener{l, newConnections(o.Connections, o.Log)}, gate: gate, v1: o.V1, stop: stop,
+		listener: &listener{l, newConnections(o.Connections, o.Log)}, gate: gate, stop: stop,
 		server: &http.Server{
 			Handler:           booked(gate),
 			ConnContext:       withConnection,
@@ -108,21 +100,15 @@ func New(l net.Listener, o Options) *Server {
 			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		},
 	}
-	s.gate.admits.Store(&admitted{token: o.Token, advertised: host(o.Advertise)})
+	gate.admit(o.Token, host(o.Advertise))
 	s.server.RegisterOnShutdown(s.listener.book.closeSilent) // the listener is closed by then, so no further one is admitted
-	if s.v1 != nil {
-		s.server.RegisterOnShutdown(s.v1.EndStreams)
-	}
+	s.server.RegisterOnShutdown(gate.close)
 	return s
 }
 
-// Admit replaces Options.Token and Options.Advertise, at any time. With another token streams end: their clients have to ask again.
-func (s *Server) Admit(token, advertise string) {
-	before := s.gate.admits.Swap(&admitted{token: token, advertised: host(advertise)})
-	if s.v1 != nil && before.token != token {
-		s.v1.EndStreams()
-	}
-}
+// Admit replaces Options.Token and Options.Advertise, at any time, by one caller at a time. With another token what streams or waits ends: its
+// clients have to ask again.
+func (s *Server) Admit(token, advertise string) { s.gate.admit(token, host(advertise)) }
 
 // Keep replaces Options.Connections, at any time. What is open beyond that stays until it ends or makes room for another.
 func (s *Server) Keep(connections int) { s.listener.book.bound(connections) }

@@ -124,7 +124,7 @@ func TestRowsOfOnFailedAreMasked(t *testing.T) {
 	require.JSONEq(t, `{"type":"pay","data":{"card":"(redacted)","iban":"(redacted)","pin":3}}`,
 		string(letter(`{"type":"pay","data":{"card":1,"iban":2,"pin":3}}`).Payload))
 	for _, unknown := range []string{`{"data":{"card":1,"iban":2,"pin":3}}`, `{"type":7,"data":{"card":1,"iban":2,"pin":3}}`} {
-		require.Equal(t, 3, strings.Count(string(letter(unknown).Payload), Masked), "nobody knows whose data it is")
+		require.Equal(t, 3, strings.Count(string(letter(unknown).Payload), Masked), "it is not known whose data it is")
 	}
 	require.JSONEq(t, `{"type":"free","card":1}`, string(letter(`{"type":"free","card":1}`).Payload))
 	i := masks.Task(&store.TaskInfo{Type: "free", Payload: json.RawMessage(`{"type":"pay","card":1}`)})

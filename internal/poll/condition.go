@@ -7,21 +7,18 @@ func (e *Engine) condition() (c store.Condition) {
 	if e.o.Condition != nil {
 		c = e.o.Condition()
 	}
-	names := make(map[string][]string)
-	for _, t := range e.declarations().Types {
-		names[t.Name] = t.Names()
-	}
+	declared := e.current.Load().byName
 	for i := range c.Breakers {
-		if all := names[c.Breakers[i].Types[0]]; all != nil {
-			c.Breakers[i].Types = all
+		if d := declared[c.Breakers[i].Types[0]]; d != nil {
+			c.Breakers[i].Types = d.typ.Names()
 		}
 	}
 	c.Full = e.slots.full()
 	return c
 }
 
-// full lists the types all of whose own slots are in use, where the agent has more of them than the type. A heartbeat waits for nobody: while
-// the slots are locked, it has what was known last.
+// full lists the types all of whose own slots are in use, where the agent has more of them than the type. A heartbeat does not wait for
+// the loop: while the slots are locked, it has what was known last.
 func (s *slots) full() []store.FullType {
 	if !s.mu.TryLock() {
 		if known := s.known.Load(); known != nil {

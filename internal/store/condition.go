@@ -26,9 +26,9 @@ type Condition struct {
 
 // OpenBreaker is a breaker that holds attempts back from a target that is out of reach.
 type OpenBreaker struct {
-	Types   []string   `json:"types"` // the row types: the type's name, and its aliases
-	Phase   task.Phase `json:"phase"` // run, rollback or check
-	OpenFor int64      `json:"open_for_ms"`
+	Types   []string   `json:"types"`           // the row types: the type's name, and its aliases
+	Phase   task.Phase `json:"phase"`           // run, rollback or check
+	OpenFor int64      `json:"open_for_ms"`     // milliseconds, until the heartbeat
 	Error   string     `json:"error,omitempty"` // of the last attempt that found the target out of reach
 }
 

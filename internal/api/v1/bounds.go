@@ -22,7 +22,7 @@ const (
 	callPatience = 5 * time.Second // for a turn in the store
 )
 
-// bounds are the places that requests take. Each is given back when the request ends.
+// bounds are the places that requests take. Each is released when the request ends.
 type bounds struct {
 	requests, calls, waits, streams, long, bodies *semaphore.Weighted
 }

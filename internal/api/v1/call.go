@@ -93,6 +93,26 @@ func (c *call) longer(within time.Duration) {
 	_ = control.SetWriteDeadline(time.Now().Add(within + writeMargin))
 }
 
+// lasting gives the request another bound than requestTimeout, and returns what also ends when the request is admitted no more.
+func (c *call) lasting(within time.Duration) (context.Context, context.CancelFunc) {
+	c.longer(within)
+	ctx, cancel := context.WithCancel(c.ctx)
+	stop := context.AfterFunc(api.Admission(c.r.Context()), cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// named reads what a change of a named thing has, with those members of the body, and waits for a turn in the store.
+func (c *call) named(param string, more members) (s Store, name, by string, err error) {
+	if name, err = c.text(param); err != nil {
+		return nil, "", "", err
+	}
+	if by, err = c.change(more); err != nil {
+		return nil, "", "", err
+	}
+	s, err = c.work()
+	return s, name, by, err
+}
+
 // Bounds of bodies.
 const (
 	maxTask = 8 << 20  // bytes: of a task to enqueue

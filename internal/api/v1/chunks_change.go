@@ -10,15 +10,7 @@ import (
 // pauseChunks has agents plan nothing more of a plan, or go on.
 func (a *API) pauseChunks(pause bool) handler {
 	return func(c *call) (any, error) {
-		name, err := c.text("name")
-		if err != nil {
-			return nil, err
-		}
-		by, err := c.change(nil)
-		if err != nil {
-			return nil, err
-		}
-		s, err := c.work()
+		s, name, by, err := c.named("name", nil)
 		if err != nil {
 			return nil, err
 		}

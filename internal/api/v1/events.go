@@ -60,7 +60,8 @@ func (a *API) readCounts(ctx context.Context) ([]byte, error) {
 	return a.counts.last, nil
 }
 
-// streamEvents answers with server-sent events, until the client goes, the stream has lasted long enough, or EndStreams.
+// streamEvents answers with server-sent events, until the client goes, the stream has lasted long enough, or it is admitted
+// no more.
 func (a *API) streamEvents(c *call) (any, error) {
 	if err := c.query.end(); err != nil {
 		return nil, err
@@ -68,11 +69,8 @@ func (a *API) streamEvents(c *call) (any, error) {
 	if err := c.take(a.bounds.streams, 1); err != nil {
 		return nil, err
 	}
-	open := a.streams()
-	c.longer(longestFeed)
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := c.lasting(longestFeed)
 	defer cancel()
-	defer context.AfterFunc(open, cancel)()
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	c.w.Header().Set("X-Accel-Buffering", "no") // of nginx
 	if c.r.Method == http.MethodHead {

@@ -8,7 +8,7 @@ import (
 	"github.com/leasehold/leasehold/internal/ops"
 )
 
-// healthEvery spares the store: whoever asks more often gets the last answer.
+// healthEvery spares the store: a client that asks more often gets the last answer.
 const healthEvery = 2 * time.Second
 
 // health is the last answer.

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,23 +68,8 @@ type orphanPage struct {
 }
 
 func (a *API) listOrphans(c *call) (any, error) {
-	from, limit := c.query.text("from"), c.query.limit()
-	if err := c.query.end(); err != nil {
-		return nil, err
-	}
-	s, err := c.work()
-	if err != nil {
-		return nil, err
-	}
-	list, err := s.Orphans(c.ctx)
-	if err != nil {
-		return nil, err
-	}
-	var p orphanPage
-	if p.Orphans, p.Next = named(list, func(o store.OrphanType) string { return o.Type }, from, limit); p.Next != "" {
-		p.Next = c.next("from", p.Next)
-	}
-	return p, nil
+	list, next, err := pageOfTypes(c, Store.Orphans, func(o store.OrphanType) string { return o.Type })
+	return noneOf(orphanPage{list, next}, err)
 }
 
 // pausePage is a page of types.
@@ -93,23 +79,28 @@ type pausePage struct {
 }
 
 func (a *API) listPauses(c *call) (any, error) {
+	list, next, err := pageOfTypes(c, Store.Pauses, func(p store.TypePause) string { return p.Type })
+	return noneOf(pausePage{list, next}, err)
+}
+
+// pageOfTypes reads a page of what the store lists by type as a whole, and the link to the next; "": there is none.
+func pageOfTypes[T any](c *call, read func(Store, context.Context) ([]T, error), typ func(T) string) (page []T, next string, err error) {
 	from, limit := c.query.text("from"), c.query.limit()
 	if err := c.query.end(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	s, err := c.work()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	list, err := s.Pauses(c.ctx)
+	list, err := read(s, c.ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var p pausePage
-	if p.Pauses, p.Next = named(list, func(o store.TypePause) string { return o.Type }, from, limit); p.Next != "" {
-		p.Next = c.next("from", p.Next)
+	if page, next = named(list, typ, from, limit); next != "" {
+		next = c.next("from", next)
 	}
-	return p, nil
+	return page, next, nil
 }
 
 // definitionPage is a page of definitions.

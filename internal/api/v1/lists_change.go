@@ -15,15 +15,7 @@ type agentsOrdered struct {
 // orderAgent gives the sessions of a name, or one by its number, an order.
 func (a *API) orderAgent(order store.AgentOrder) handler {
 	return func(c *call) (any, error) {
-		agent, err := c.text("agent")
-		if err != nil {
-			return nil, err
-		}
-		by, err := c.change(nil)
-		if err != nil {
-			return nil, err
-		}
-		s, err := c.work()
+		s, agent, by, err := c.named("agent", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -65,20 +57,12 @@ func (a *API) changeOrphans(move bool) handler {
 // pauseType has all agents claim no tasks of a type, or claim them again.
 func (a *API) pauseType(pause bool) handler {
 	return func(c *call) (any, error) {
-		typ, err := c.text("type")
-		if err != nil {
-			return nil, err
-		}
 		var reason string
 		var more members
 		if pause {
 			more = members{"reason": &reason}
 		}
-		by, err := c.change(more)
-		if err != nil {
-			return nil, err
-		}
-		s, err := c.work()
+		s, typ, by, err := c.named("type", more)
 		if err != nil {
 			return nil, err
 		}

@@ -15,8 +15,8 @@ import (
 // members says where the members of a body are read into. The values are pointers.
 type members map[string]any
 
-// object reads a body as an object. Unknown members and repeated ones are mistakes: what is ignored would be a wish that is not
-// fulfilled. An empty body has no members.
+// object reads a body as an object. Unknown members and repeated ones are mistakes, never ignored. An empty body has no
+// members.
 func (c *call) object(into members) error {
 	doc, err := c.body(maxVerb)
 	if err != nil {

@@ -24,15 +24,7 @@ func resumeSchedule(ctx context.Context, s ops.Schedules, name, by string) (ops.
 
 func (a *API) changeSchedule(verb scheduleVerb) handler {
 	return func(c *call) (any, error) {
-		name, err := c.text("name")
-		if err != nil {
-			return nil, err
-		}
-		by, err := c.change(nil)
-		if err != nil {
-			return nil, err
-		}
-		s, err := c.work()
+		s, name, by, err := c.named("name", nil)
 		if err != nil {
 			return nil, err
 		}

@@ -222,7 +222,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	s.is(200, "GET", "/tasks", "")
 	head, _ := s.send("HEAD /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.Equal(t, 200, head.StatusCode)
-	s.api.EndStreams()
+	s.server.Admit("another", "")
 	require.Eventually(t, func() bool {
 		resp, _ := s.send("HEAD /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		return resp.StatusCode == http.StatusOK

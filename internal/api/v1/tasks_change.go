@@ -137,15 +137,13 @@ func (a *API) waitTask(c *call) (any, error) {
 	if err := c.take(a.bounds.waits, 1); err != nil {
 		return nil, err
 	}
-	open, s := a.streams(), turns{a.Store, &a.bounds}
+	s := turns{a.Store, &a.bounds}
 	info, err := ops.ReadTask(c.ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
-	c.longer(within)
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := c.lasting(within)
 	defer cancel()
-	defer context.AfterFunc(open, cancel)()
 	infos, err := ops.Wait(ctx, s, []task.ID{id}, ops.Watch{})
 	if infos[0] != nil {
 		info = infos[0]

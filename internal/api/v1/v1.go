@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -53,17 +52,11 @@ type API struct {
 	bounds bounds
 	health health
 	counts counts
-
-	mu   sync.Mutex
-	open context.Context    // of streams and waits
-	end  context.CancelFunc // ends them
 }
 
 // New makes an API.
 func New(o Options) *API {
 	a := &API{Options: o, mux: http.NewServeMux(), bounds: newBounds(), counts: counts{turn: semaphore.NewWeighted(1)}}
-	a.open, a.end = context.WithCancel(context.Background())
-
 	methods := map[string]map[string]handler{}
 	for _, r := range a.routes() {
 		method, path, _ := strings.Cut(r.pattern, " ")
@@ -79,21 +72,6 @@ func New(o Options) *API {
 		api.Problem(w, http.StatusNotFound, "nothing is served at "+api.Quote(r.URL.Path)+": see "+Prefix+"/openapi.json")
 	})
 	return a
-}
-
-// EndStreams ends the streams and the waits that are open now, as those who may read may be others from now on.
-func (a *API) EndStreams() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.end()
-	a.open, a.end = context.WithCancel(context.Background())
-}
-
-// streams returns what ends with the streams that begin now.
-func (a *API) streams() context.Context {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.open
 }
 
 // ServeHTTP answers a request from a client that may read and change.

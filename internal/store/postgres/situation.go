@@ -76,7 +76,7 @@ func (s *Store) circumstances(ctx context.Context, conn *pgx.Conn, found *store.
 		tenant   store.Bucket
 		returned int
 	)
-	err := queryRow(ctx, conn, s.sql.Circumstances, arg("id", int64(found.Task.ID))).Scan(&found.Now, &policy,
+	err := queryRow(ctx, conn, s.sql.Circumstances, arg("id", int64(found.Task.ID))).Scan(&policy,
 		&batch.Verb, &batch.By, &batch.ByFailure, &paused, &pause.By, &pause.Reason,
 		(*int64)(&lock.Task), (*string)(&lock.State), &lock.Since, &lock.Until,
 		&limit.Name, &limit.Most, &limit.Rate, &limit.Burst, &limit.Tenant.Most, &limit.Tenant.Rate, &limit.Tenant.Burst,
@@ -90,7 +90,6 @@ func (s *Store) circumstances(ctx context.Context, conn *pgx.Conn, found *store.
 	if err := json.Unmarshal(policy, &found.Policy); err != nil {
 		return fmt.Errorf("its policy: %w", err)
 	}
-	found.Now = found.Now.UTC()
 	if batch.Verb != "" {
 		batch.ID = found.Task.Batch
 		found.Batch = &batch

@@ -74,7 +74,7 @@ func TestCallsThatGiveUpLeaveTheQueue(t *testing.T) {
 			_, err := q.enter(short, u)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-		require.NoError(t, first.letPass(t.Context()), "nobody is left to let pass")
+		require.NoError(t, first.letPass(t.Context()), "none is left to let pass")
 
 		go func() {
 			p, err := q.enter(t.Context(), pressing)

@@ -138,15 +138,16 @@ func (t *snapshot) ahead(info *store.TaskInfo, now time.Time) (n int, err error)
 		if q, err = t.sql.ahead(info); err != nil {
 			return 0, err
 		}
+		region := info.Region
+		if info.Spilled {
+			region = "" // it has none any more
+		}
 		args = []sqltext.Arg{
-			arg("type", info.Type), arg("region", info.Region), arg("priority", info.Priority), arg("run_at", stamp(info.RunAt)),
+			arg("type", info.Type), arg("region", region), arg("priority", info.Priority), arg("run_at", stamp(info.RunAt)),
 			arg("id", int64(info.ID)), arg("now", stamp(now)), most,
 		}
 		if info.Tenant != "" {
 			args = append(args, arg("tenant", info.Tenant))
-		}
-		if info.Spilled {
-			args[1] = arg("region", "")
 		}
 	}
 	err = t.row([]any{&n}, q, args...)

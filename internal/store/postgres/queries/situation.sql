@@ -2,7 +2,7 @@
 
 -- name: circumstances
 -- What keeps a task from being claimed, but for its due time, the sessions and what comes first.
-SELECT now(), coalesce(p.body, 'null'),
+SELECT coalesce(p.body, 'null'),
     coalesce(b.requested, ''), coalesce(b.requested_by, ''), coalesce(b.by_failure, false),
     z.paused_at, coalesce(z.paused_by, ''), coalesce(z.reason, ''),
     coalesce(h.task_id, 0), coalesce(o.state, ''), o.claimed_at,
