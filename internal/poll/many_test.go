@@ -132,7 +132,8 @@ func TestARowWaitsForOthersOnlyWhileARequestIsUnderWay(t *testing.T) {
 // A full request waits for nothing, and requests take one slot each.
 func TestRequestsAreFilledAndTakeASlotEach(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
-		d := &target{handle: takesAll(time.Second)}
+		const takes = task.StartWait * 9 / 10 // what is claimed ahead of it stays
+		d := &target{handle: takesAll(takes)}
 		r := newRig(t, db, batching(d, task.Batch{Max: 10, Wait: 250 * time.Millisecond}), func(r *rig) { r.opts.Workers = 3 })
 		began := time.Now()
 		ids := r.insert(95)
@@ -142,7 +143,7 @@ func TestRequestsAreFilledAndTakeASlotEach(t *testing.T) {
 		sizes := d.sizes()
 		require.Equal(t, []int{10, 10, 10, 10, 10, 10, 10, 10, 10, 5}, sizes)
 		for i, s := range d.requests()[:9] {
-			require.Equal(t, began.Add(time.Duration(i/3)*time.Second), s.at, "request %d", i)
+			require.Equal(t, began.Add(time.Duration(i/3)*takes), s.at, "request %d", i)
 		}
 		r.drain()
 	})

@@ -155,7 +155,7 @@ func (p *post) replace() {
 func (p *post) post(many int) (id, noted int64) {
 	p.t.Helper()
 	id = p.enqueue("letters."+p.language, fmt.Sprintf(`{"letters": %d}`, many))
-	harness.Until(p.t, time.Minute, "there is a checkpoint", func() bool {
+	harness.Until(p.t, 2*time.Minute, "there is a checkpoint", func() bool {
 		var checkpoint sql.NullInt64
 		var state string
 		err := p.db.QueryRowContext(p.t.Context(), `SELECT state, checkpoint FROM `+p.s.schema+`tasks WHERE id = $1`, id).
