@@ -21,7 +21,12 @@ func numbers(ids []taskID) []task.ID {
 // changeTasks changes tasks one by one, and prints what became of each. What must not be, or does not exist, makes it
 // fail, once all have been tried.
 func (a *app) changeTasks(verb ops.Verb, ids []taskID, by string) error {
-	change := ops.TaskChange{Verb: verb, By: by, Before: a.cli.Output == "table"} // where it is shown
+	return a.changeTasksWith(ops.TaskChange{Verb: verb, By: by}, ids)
+}
+
+// changeTasksWith is changeTasks for a change that has more to it.
+func (a *app) changeTasksWith(change ops.TaskChange, ids []taskID) error {
+	change.Before = a.cli.Output == "table" // where it is shown
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		reports, err := ops.ChangeTasks(ctx, s, numbers(ids), change)
 		if len(reports) > 0 || err == nil {

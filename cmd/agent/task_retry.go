@@ -1,10 +1,15 @@
 package main
 
-import "github.com/leasehold/leasehold/internal/ops"
+import (
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
+)
 
 type taskRetryCmd struct {
 	ID []taskID `arg:"" help:"Ids of the tasks."`
 	By string   `help:"Who requests it; recorded." placeholder:"WHO"`
+
+	Payload *string `help:"Retry one task with another payload: JSON, @FILE, or - for standard input." placeholder:"JSON"`
 }
 
 // Help gives examples.
@@ -15,15 +20,29 @@ cannot, because their key is taken or their batch has ended. Other tasks do not 
 the resulting state of each task. Exit 1 if one does not exist, or cannot be retried because another task with its key is live or
 its batch is being cancelled or rolled back.
 
+With --payload the task gets another payload, which it keeps; what it was is not. Then exit 1, too, if the task is in another state or is
+a chunk of a plan. Exit 2 if the payload is not JSON or too large.
+
 Examples:
 
     leasehold task retry 4211
+    leasehold task retry 4211 --payload '{"invoice": 8}'
     leasehold task retry 4211 4212 --by alice -o json`
 }
 
 // Run retries.
 func (c taskRetryCmd) Run(a *app) error {
-	return a.changeTasks(ops.VerbRetry, c.ID, c.By)
+	if c.Payload != nil && len(c.ID) > 1 {
+		return usagef("--payload is for one task, not for %d", len(c.ID))
+	}
+	payload, err := readDocument("--payload", c.Payload, a.in)
+	if err == nil {
+		err = store.CheckPayload(payload)
+	}
+	if err != nil {
+		return err
+	}
+	return a.changeTasksWith(ops.TaskChange{Verb: ops.VerbRetry, By: c.By, Payload: payload}, c.ID)
 }
 
 type taskRollbackCmd struct {

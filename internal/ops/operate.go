@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -44,6 +45,9 @@ type Operator interface {
 	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
 	// Retry revives a task that has failed, was cancelled or rolled back: it waits again, with a fresh budget.
 	Retry(ctx context.Context, id task.ID, by string) (store.Became, error)
+	// RetryWith is Retry with another payload, which the task keeps; nil: its own. With one, a task that Retry would leave as it is, and a chunk,
+	// is a *RefusedError. A payload that is no JSON, or larger than the store admits, is an *store.InputError. What it was is not kept.
+	RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error)
 	// Rollback rolls a task back, if its type has a rollback. A task that runs is stopped first ("cancelling").
 	Rollback(ctx context.Context, id task.ID, by string) (store.Became, error)
 }

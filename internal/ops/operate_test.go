@@ -28,13 +28,21 @@ func (v verbs) verb(ctx context.Context, name string, id task.ID, by string) (st
 
 func (v verbs) Get(_ context.Context, id task.ID) (*store.TaskInfo, error) {
 	if s, ok := v.before[id]; ok {
-		return &store.TaskInfo{ID: id, State: s}, nil
+		return &store.TaskInfo{ID: id, State: s, Type: "card.charge"}, nil
 	}
 	return nil, store.ErrNoTask
 }
 
 func (v verbs) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return v.verb(ctx, "retry", id, by)
+}
+
+func (v verbs) RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error) {
+	return v.verb(ctx, strings.TrimSpace("retry "+string(payload)), id, by)
+}
+
+func (v verbs) Redactions(context.Context) (map[string][]string, error) {
+	return map[string][]string{"card.charge": {"card"}}, nil
 }
 
 func (v verbs) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
@@ -125,4 +133,23 @@ func TestBatchRequestCheck(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorAs(t, err, new(*store.InputError))
 	}
+}
+
+func TestAPayloadThatWasMaskedIsNoPayload(t *testing.T) {
+	var asked []string
+	s := verbs{cancels{1: store.Became("pending")}, &asked, map[task.ID]task.State{1: task.StateFailed}}
+	retried := func(payload string) ([]Report, error) {
+		return ChangeTasks(t.Context(), s, []task.ID{1}, TaskChange{Verb: VerbRetry, By: "alice", Payload: json.RawMessage(payload)})
+	}
+	got, err := retried(`{"card": "(redacted)", "amount": 9}`)
+	require.NoError(t, err)
+	require.Contains(t, got[0].Error, `give their values`)
+	require.Empty(t, asked)
+	_, err = retried(`{"card": `)
+	require.ErrorAs(t, err, new(*store.InputError))
+	require.Empty(t, asked)
+	got, err = retried(`{"card": "4111", "amount": 9}`)
+	require.NoError(t, err)
+	require.Empty(t, got[0].Error)
+	require.Equal(t, []string{`retry {"card": "4111", "amount": 9} 1 by alice`}, asked)
 }

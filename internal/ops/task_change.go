@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +19,8 @@ const changeWithin = 30 * time.Second
 type TaskChange struct {
 	Verb Verb
 	By   string // who requests it, shown to people; "": not given
+	// Payload takes the place of the task's with VerbRetry; nil: it keeps its own.
+	Payload json.RawMessage
 	// Before reads each task before it is changed, a call more for each, so that its Report knows whether it is Unchanged.
 	Before bool
 }
@@ -24,6 +28,7 @@ type TaskChange struct {
 // ChangedTasks is what ChangeTasks needs of the store.
 type ChangedTasks interface {
 	Operator
+	redactionStore
 	// Get is Store.Get.
 	Get(ctx context.Context, id task.ID) (*store.TaskInfo, error)
 }
@@ -54,6 +59,9 @@ func ChangeTasks(ctx context.Context, s ChangedTasks, ids []task.ID, c TaskChang
 	if err := c.Verb.check(c.By); err != nil {
 		return nil, err
 	}
+	if err := store.CheckPayload(c.Payload); err != nil {
+		return nil, err
+	}
 	reports := make([]Report, 0, len(ids))
 	for _, id := range ids {
 		r, err := c.one(ctx, s, id)
@@ -70,22 +78,33 @@ func (c TaskChange) one(ctx context.Context, s ChangedTasks, id task.ID) (r Repo
 	call, cancel := context.WithTimeout(ctx, changeWithin)
 	defer cancel()
 	r.ID = id
-	var related *store.Related
+	var before store.TaskInfo
 	if c.Before || c.Verb == VerbRetry {
 		if info, err := s.Get(call, id); err == nil { // otherwise the change itself reports what is wrong with the store
-			r.Before, related = info.State, info.Related
+			before = *info
 		}
+	}
+	r.Before = before.State
+	if err := notMasked(call, s, &before, c.Payload); err != nil {
+		err = r.refused(err)
+		return r, err
 	}
 	switch c.Verb {
 	case VerbCancel:
 		r.Became, err = s.Cancel(call, id, c.By)
 	case VerbRetry:
-		if r.Became, err = s.Retry(call, id, c.By); err == nil && related != nil && !r.Unchanged() {
-			r.with(related)
+		if r.Became, err = s.RetryWith(call, id, c.Payload, c.By); err == nil && before.Related != nil && !r.Unchanged() {
+			r.with(before.Related)
 		}
 	case VerbRollback:
 		r.Became, err = s.Rollback(call, id, c.By)
 	}
+	err = r.refused(err)
+	return r, err
+}
+
+// refused notes an error that concerns the task alone; others it returns.
+func (r *Report) refused(err error) error {
 	refused, isRefused := errors.AsType[*store.RefusedError](err)
 	switch {
 	case errors.Is(err, store.ErrNoTask):
@@ -93,9 +112,24 @@ func (c TaskChange) one(ctx context.Context, s ChangedTasks, id task.ID) (r Repo
 	case isRefused:
 		r.Error = refused.Text
 	default:
-		return r, err
+		return err
 	}
-	return r, nil
+	return nil
+}
+
+// notMasked refuses a payload that was copied from where the task was shown, and edited there: what was masked would be lost.
+func notMasked(ctx context.Context, s redactionStore, info *store.TaskInfo, payload json.RawMessage) error {
+	if !bytes.Contains(payload, []byte(maskedText)) {
+		return nil
+	}
+	masks, err := ReadRedactions(ctx, s)
+	if err != nil {
+		return err
+	}
+	if masks.of(info).Any() {
+		return &store.RefusedError{Text: "the payload has " + maskedText + " where members of this type are masked: give their values"}
+	}
+	return nil
 }
 
 // with notes what a retry revives beside the task.

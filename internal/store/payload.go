@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -31,6 +32,14 @@ func Size(bytes int64) string {
 		return fmt.Sprintf("%d KiB", bytes>>10)
 	}
 	return fmt.Sprintf("%d bytes", bytes)
+}
+
+// CheckPayload refuses, as *InputError, what cannot be the payload of a task; nil is none.
+func CheckPayload(payload json.RawMessage) error {
+	if payload == nil {
+		return nil
+	}
+	return (&EnqueueRequest{Type: "-", Payload: payload}).Check()
 }
 
 // Unfit says why no agent takes a row: a document of it, as "payload", is that many bytes long.

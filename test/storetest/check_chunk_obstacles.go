@@ -234,6 +234,10 @@ func chunkForgotten(t testing.TB, h Harness) {
 	r.begins("p")
 	look := r.lookPlan("p")
 	require.Len(t, look.Obstacles, 1)
+	for _, id := range tasks {
+		_, err = h.RetryWith(r.ctx, id, raw(`{"from": 1}`), "alice")
+		require.ErrorAs(t, err, new(*store.RefusedError), "a chunk's payload is its range")
+	}
 	r.Advance(t, 8*day)
 	r.maintain(7 * day)
 	for _, id := range tasks {

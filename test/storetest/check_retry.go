@@ -29,6 +29,8 @@ func retryChecks() []Check {
 		{"the requester is noted", retryAudit},
 		{"it wakes listeners", retryWakes},
 		{"a crash loses and doubles nothing", retryCrash},
+		{"with another payload", retryWithPayload},
+		{"another payload is refused as a whole", retryPayloadRefused},
 	}
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -25,6 +26,8 @@ type Producer interface {
 type OperatorSQL interface {
 	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
 	Retry(ctx context.Context, id task.ID, by string) (store.Became, error)
+	// RetryWith is Retry with another payload.
+	RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error)
 	Rollback(ctx context.Context, id task.ID, by string) (store.Became, error)
 	CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error)
 	RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error)

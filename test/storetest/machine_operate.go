@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -14,7 +16,16 @@ import (
 // operateActions are those of operators, and of who carries on what they want.
 func (m *machine) operateActions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"retry":    func(t *rapid.T) { m.operate(t, "retrying", m.ideal.Retry, m.real.Retry) },
+		"retry": func(t *rapid.T) { m.operate(t, "retrying", m.ideal.Retry, m.real.Retry) },
+		"retry with another payload": func(t *rapid.T) {
+			payload := json.RawMessage(fmt.Sprintf(`{"edited":%d}`, rapid.IntRange(1, 9).Draw(t, "edited")))
+			with := func(retry func(context.Context, task.ID, json.RawMessage, string) (store.Became, error)) operation {
+				return func(ctx context.Context, id task.ID, by string) (store.Became, error) {
+					return retry(ctx, id, payload, by)
+				}
+			}
+			m.operate(t, "retrying with another payload", with(m.ideal.RetryWith), with(m.real.RetryWith))
+		},
 		"rollback": func(t *rapid.T) { m.operate(t, "rolling back", m.ideal.Rollback, m.real.Rollback) },
 		"step":     m.step,
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -138,6 +139,10 @@ func (s onModelSQL) Cancel(ctx context.Context, id task.ID, by string) (store.Be
 
 func (s onModelSQL) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return inSQL(s.Store.Retry(ctx, id, by))
+}
+
+func (s onModelSQL) RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error) {
+	return inSQL(s.Store.RetryWith(ctx, id, payload, by))
 }
 
 func (s onModelSQL) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {

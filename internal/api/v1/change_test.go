@@ -64,6 +64,10 @@ func changeTasks(t *testing.T, r *rig) {
 	r.is(200, "POST", "/tasks/1/retry", `{}`, `{"id":1,"became":"pending"`)
 	r.is(200, "POST", "/tasks/1/rollback", `{"requested_by": null}`, `{"id":1,"became":"cancelled"}`)
 	r.is(404, "POST", "/tasks/99/retry", "", "no such task")
+	r.is(200, "POST", "/tasks/1/retry", `{"payload": {"n": 2}}`, `"became":"pending"`)
+	r.is(409, "POST", "/tasks/1/retry", `{"payload": {"n": 3}}`, "can be retried with another payload")
+	r.is(200, "GET", "/tasks/1", "", `"payload":{"n":2}`)
+	r.is(200, "POST", "/tasks/1/cancel", "", `"became":"cancelled"`)
 
 	// A key that is live elsewhere keeps a task from being revived.
 	third := created(t, r.is(201, "POST", "/tasks", `{"type": "invoice.send", "key": "i7"}`))

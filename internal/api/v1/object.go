@@ -15,10 +15,10 @@ import (
 // members says where the members of a body are read into. The values are pointers.
 type members map[string]any
 
-// object reads a body as an object. Unknown members and repeated ones are mistakes, never ignored. An empty body has no
-// members.
-func (c *call) object(into members) error {
-	doc, err := c.body(maxVerb)
+// object reads a body of so many bytes at most as an object. Unknown members and repeated ones are mistakes, never ignored. An empty
+// body has no members.
+func (c *call) object(most int64, into members) error {
+	doc, err := c.body(most)
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,15 @@ const defaultBy = "api"
 
 // change reads the body of a change that has these members, too, and returns who requests it. What stores hold of that is bounded by
 // package ops.
-func (c *call) change(more members) (by string, err error) {
+func (c *call) change(more members) (by string, err error) { return c.changeOf(maxVerb, more) }
+
+// changeOf is change for a body of so many bytes at most.
+func (c *call) changeOf(most int64, more members) (by string, err error) {
 	by = defaultBy
 	all := members{"requested_by": &by}
 	maps.Copy(all, more)
 	if err := c.query.end(); err != nil {
 		return "", err
 	}
-	return by, c.object(all)
+	return by, c.object(most, all)
 }

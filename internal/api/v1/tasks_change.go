@@ -91,7 +91,12 @@ func (a *API) changeTask(verb ops.Verb) handler {
 		if err != nil {
 			return nil, err
 		}
-		by, err := c.change(nil)
+		change := ops.TaskChange{Verb: verb}
+		if verb == ops.VerbRetry {
+			change.By, err = c.changeOf(maxTask, members{"payload": &change.Payload})
+		} else {
+			change.By, err = c.change(nil)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +104,7 @@ func (a *API) changeTask(verb ops.Verb) handler {
 		if err != nil {
 			return nil, err
 		}
-		reports, err := ops.ChangeTasks(c.ctx, s, []task.ID{id}, ops.TaskChange{Verb: verb, By: by})
+		reports, err := ops.ChangeTasks(c.ctx, s, []task.ID{id}, change)
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ GRANT EXECUTE ON FUNCTION
 `
 	const operators = `-- for operators
 GRANT EXECUTE ON FUNCTION
-    {schema}.retry(bigint, text), {schema}.rollback(bigint, text), {schema}.cancel_batch(bigint, text),
+    {schema}.retry(bigint, text, jsonb), {schema}.rollback(bigint, text), {schema}.cancel_batch(bigint, text),
     {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean),
     {schema}.pause_schedule(text, text), {schema}.resume_schedule(text, text),
     {schema}.pause(text, text, text), {schema}.resume(text, text), {schema}.cancel_orphans(text, jsonb, boolean, text, text),

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -22,8 +23,16 @@ func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (store.Became
 
 // Retry revives a task that has failed, was cancelled or rolled back.
 func (s *Store) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
+	return s.RetryWith(ctx, id, nil, by)
+}
+
+// RetryWith is Retry with another payload.
+func (s *Store) RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error) {
+	if err := store.CheckPayload(payload); err != nil {
+		return "", err
+	}
 	answer, err := s.operate(ctx, fmt.Sprintf("retry task %d", id), store.ErrNoTask, s.sql.Retry,
-		arg("id", int64(id)), arg("by", storable(by)))
+		arg("id", int64(id)), arg("by", storable(by)), arg("payload", payload))
 	return store.Became(answer), err
 }
 

@@ -135,6 +135,11 @@ func (o operatorSQL) Retry(ctx context.Context, id task.ID, by string) (store.Be
 	return store.Became(answer), err
 }
 
+func (o operatorSQL) RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error) {
+	answer, err := o.call(ctx, `retry($1, $2, $3)`, int64(id), by, string(payload))
+	return store.Became(answer), err
+}
+
 func (o operatorSQL) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.call(ctx, `rollback($1, $2)`, int64(id), by)
 	return store.Became(answer), err

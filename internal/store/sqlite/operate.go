@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
@@ -21,7 +23,24 @@ func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (store.Became
 
 // Retry revives a finished task.
 func (s *Store) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
-	return s.operate(ctx, operator{"retry", s.sql.Retry, s.sql.RetryAnswer, (*tx).refuseRetry}, id, by)
+	return s.RetryWith(ctx, id, nil, by)
+}
+
+// RetryWith is Retry with another payload.
+func (s *Store) RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error) {
+	if err := store.CheckPayload(payload); err != nil {
+		return "", err
+	}
+	refuse := func(t *tx, at *standing) error {
+		if payload != nil {
+			if err := t.refusePayload(at); err != nil {
+				return err
+			}
+		}
+		return t.refuseRetry(at)
+	}
+	o := operator{"retry", s.sql.Retry, s.sql.RetryAnswer, refuse}
+	return s.operate(ctx, o, id, by, arg("payload", null(string(payload))))
 }
 
 // Rollback rolls a task back; a running one is asked to stop first, and Step rolls it back then.
@@ -47,7 +66,7 @@ type standing struct {
 	canRollBack bool
 }
 
-func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string) (became store.Became, err error) {
+func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string, more ...sqltext.Arg) (became store.Became, err error) {
 	err = s.change(ctx, o.verb+" task", func(t *tx) error {
 		at := standing{id: id}
 		err := t.row([]any{&at.state, &at.typ, &at.key, &at.batch, &at.everStarted, &at.awaited, &at.canRollBack},
@@ -61,7 +80,7 @@ func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string) 
 		if err := o.refuse(t, &at); err != nil {
 			return err
 		}
-		if _, err := t.exec(o.change, arg("id", int64(id)), arg("by", null(by))); err != nil {
+		if _, err := t.exec(o.change, append(slices.Clip(more), arg("id", int64(id)), arg("by", null(by)))...); err != nil {
 			return orRefused(err)
 		}
 		return t.row([]any{&became}, o.read, arg("id", int64(id)))
@@ -94,6 +113,23 @@ func (t *tx) refuseRetry(at *standing) error {
 		return refusal("task %d belongs to batch %d, of which a %s is under way: wait until the batch has ended", at.id, at.batch, request)
 	}
 	return t.refuseKey(at)
+}
+
+// refusePayload refuses another payload for a task that does not get it.
+func (t *tx) refusePayload(at *standing) error {
+	switch at.state {
+	case task.StateFailed, task.StateCancelled, task.StateRolledBack:
+	default:
+		return refusal("only a task that failed, was cancelled or was rolled back can be retried with another payload: this one is %s", at.state)
+	}
+	var chunk bool
+	if err := t.row([]any{&chunk}, t.sql.IsChunk, arg("id", int64(at.id))); err != nil {
+		return err
+	}
+	if chunk {
+		return refusal("task %d is a chunk, and its payload is its range: retry it without another payload", at.id)
+	}
+	return nil
 }
 
 func (t *tx) refuseRollback(at *standing) error {

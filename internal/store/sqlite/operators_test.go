@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -95,6 +96,11 @@ func (o operatorSQL) Cancel(ctx context.Context, id task.ID, by string) (store.B
 
 func (o operatorSQL) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.do(ctx, "retry", "id, by", int64(id), by)
+	return store.Became(answer), err
+}
+
+func (o operatorSQL) RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error) {
+	answer, err := o.do(ctx, "retry", "id, by, payload", int64(id), by, string(payload))
 	return store.Became(answer), err
 }
 

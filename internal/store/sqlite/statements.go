@@ -60,7 +60,7 @@ type statements struct {
 	MarkByFailure, EndBatch, InsertFinishTask                                               *sqltext.Query
 	CountTenantDue, CountTenantRollback                                                     *sqltext.Query
 	// operate.sql, step.sql
-	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
+	Standing, Cancel, CancelAnswer, Retry, IsChunk, RetryAnswer, Rollback, RollbackAnswer  *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query
 	RetryBatch, RetryBatchAnswer, RollbackBatch, RollbackBatchAnswer                       *sqltext.Query
 	AnyOperation, Operations, RunningOfBatch, WaitingOfBatch, LeftOfBatch, FailedOfBatch   *sqltext.Query

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -39,6 +40,14 @@ func (s *Store) operate(
 	ctx context.Context, verb string, id task.ID, by string,
 	do func(r *Row, now time.Time) (became store.Became, changed bool, err error),
 ) (store.Became, error) {
+	return s.operateFor(ctx, verb, id, by, "", do)
+}
+
+// operateFor is operate with a reason for the audit.
+func (s *Store) operateFor(
+	ctx context.Context, verb string, id task.ID, by, reason string,
+	do func(r *Row, now time.Time) (became store.Became, changed bool, err error),
+) (store.Became, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return "", err
@@ -56,16 +65,37 @@ func (s *Store) operate(
 		return "", err
 	}
 	if changed {
-		s.audit = append(s.audit, Audit{Who: by, Verb: verb, Task: id, Answer: string(became)})
+		s.audit = append(s.audit, Audit{Who: by, Verb: verb, Task: id, Reason: reason, Answer: string(became)})
 	}
 	return became, s.fail(afterSettle)
 }
 
 // Retry revives a task.
 func (s *Store) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
-	return s.operate(ctx, verbRetry, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {
-		if !retryable(r) {
+	return s.RetryWith(ctx, id, nil, by)
+}
+
+// RetryWith is Retry with another payload; nil: its own.
+func (s *Store) RetryWith(ctx context.Context, id task.ID, payload json.RawMessage, by string) (store.Became, error) {
+	if err := store.CheckPayload(payload); err != nil {
+		return "", err
+	}
+	if len(payload) > store.DefaultMaxPayload {
+		return "", &store.InputError{Text: "a payload is larger than " + store.Size(store.DefaultMaxPayload)}
+	}
+	reason := ""
+	if payload != nil {
+		reason = "with another payload"
+	}
+	return s.operateFor(ctx, verbRetry, id, by, reason, func(r *Row, now time.Time) (store.Became, bool, error) {
+		switch {
+		case !retryable(r) && payload != nil:
+			return "", false, refused(
+				"only a task that failed, was cancelled or was rolled back can be retried with another payload: this one is %s", r.State)
+		case !retryable(r):
 			return store.Became(r.State), false, nil
+		case payload != nil && s.chunks[id] != nil:
+			return "", false, refused("task %d is a chunk, and its payload is its range: retry it without another payload", id)
 		}
 		b := s.batches[r.Batch]
 		if o := s.unfinished(func(o *Operation) bool { return o.Task == id }); o != nil {
@@ -79,6 +109,9 @@ func (s *Store) Retry(ctx context.Context, id task.ID, by string) (store.Became,
 		}
 		s.reopen(b)
 		s.revive(r, now)
+		if payload != nil {
+			r.Payload = payload
+		}
 		return store.Became(r.State), true, nil
 	})
 }

@@ -4,7 +4,7 @@
 SELECT {schema}.cancel(@id, @by)
 
 -- name: retry
-SELECT {schema}.retry(@id, @by)
+SELECT {schema}.retry(@id, @by, @payload)
 
 -- name: rollback
 SELECT {schema}.rollback(@id, @by)

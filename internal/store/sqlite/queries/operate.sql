@@ -13,7 +13,10 @@ INSERT INTO cancel (id, by) VALUES (@id, @by);
 SELECT answer FROM cancel WHERE id = @id;
 
 -- name: retry
-INSERT INTO retry (id, by) VALUES (@id, @by);
+INSERT INTO retry (id, by, payload) VALUES (@id, @by, @payload);
+
+-- name: is_chunk
+SELECT EXISTS (SELECT 1 FROM chunk_range WHERE task_id = @id);
 
 -- name: retry_answer
 SELECT answer FROM retry WHERE id = @id;
