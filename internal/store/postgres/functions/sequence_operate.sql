@@ -31,8 +31,7 @@ DECLARE
     failed bigint := {schema}.sequence_blocked(of_type, of_name);
 BEGIN
     IF failed IS NULL THEN
-        PERFORM FROM {schema}.sequence_holder AS h WHERE h.type = of_type AND h.name = of_name
-        UNION ALL SELECT FROM {schema}.task AS t WHERE t.type = of_type AND t.sequence = of_name
+        PERFORM FROM {schema}.task AS t WHERE t.type = of_type AND t.sequence = of_name
         UNION ALL SELECT FROM {schema}.sequence_failure AS f WHERE f.type = of_type AND f.name = of_name;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'there is no sequence % of type %', to_json(of_name), to_json(of_type) USING ERRCODE = 'no_data_found';
