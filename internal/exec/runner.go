@@ -115,9 +115,9 @@ func (g Gate) Room(typ string, phase task.Phase) (n int, wait time.Duration) {
 	return n, wait
 }
 
-// Condition returns which breakers are open, and whose checks are being asked. Types are named as declared.
+// Condition returns which breakers are open, whose checks are being asked, and what processes do. Types are named as declared.
 func (r *Runner) Condition() store.Condition {
-	return store.Condition{Breakers: r.breakers.Open(), Checks: r.checks.list()}
+	return store.Condition{Breakers: r.breakers.Open(), Checks: r.checks.list(), Processes: r.commands.Processes()}
 }
 
 // Presence says when the presence of the agent's session runs out, as a time of lease.BootClock: no subprocess outlives

@@ -113,6 +113,24 @@ func (l *Lease) beat(next, now time.Duration) {
 	}
 }
 
+// Silence is how long an attempt has said nothing to this agent.
+type Silence struct {
+	Since, For time.Duration // the local time of the last ping that counted, or of the attempt's start; and how long ago that was
+	Pinged     bool          // there was a ping
+}
+
+// Silence returns how long the attempt has said nothing; ok is false before its start.
+func (l *Lease) Silence() (s Silence, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Since = l.started
+	if l.reported != nil && l.reported.pinged > 0 {
+		s.Since, s.Pinged = l.reported.pinged, true
+	}
+	s.For = l.clock.Now() - s.Since
+	return s, l.isStart
+}
+
 // note keeps what is new, to be written. l.mu is held.
 func (l *Lease) note(p *store.Ping) {
 	s := l.reports()

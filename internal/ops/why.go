@@ -20,6 +20,8 @@ type Reason struct {
 	Agent  string     `json:"agent,omitempty"`
 	Ahead  int        `json:"ahead,omitempty"`    // tasks that come first; above store.MostAhead: that many at least
 	Starts *time.Time `json:"expected,omitempty"` // an estimate of when the task may start, where one can be given
+	// Process is what the process of a running task does, where its agent can see that.
+	Process *store.RunningProcess `json:"process,omitempty"`
 }
 
 // ReasonKind names a kind of reason. The names are stable.

@@ -228,8 +228,50 @@ func whyRunning(w *store.Situation, t *Task) Reason {
 		r.Kind, r.By = WhyCancelling, t.CancelRequestedBy
 		r.Text += fmt.Sprintf("; its cancellation was requested%s %s ago", byWhom(t.CancelRequestedBy), Age(w.Now.Sub(*t.CancelRequested)))
 	}
-	r.Text += lastPing(w) + leaseLeft(w)
+	r.Text += lastPing(w)
+	if i >= 0 {
+		if r.Process = processOf(&w.Agents[i], t.ID); r.Process != nil {
+			r.Text += "; " + doingNow(r.Process)
+		}
+	}
+	r.Text += leaseLeft(w)
 	return r
+}
+
+// processOf returns what an agent has last said of a task's process.
+func processOf(a *store.AgentInfo, id task.ID) *store.RunningProcess {
+	if a.Condition == nil {
+		return nil
+	}
+	for i, p := range a.Condition.Processes {
+		if p.Task == id {
+			return &a.Condition.Processes[i]
+		}
+	}
+	return nil
+}
+
+// doingNow writes what a process does. One that sleeps whenever it is looked at may compute in between, and the threads of a process show in its
+// CPU time alone.
+func doingNow(p *store.RunningProcess) string {
+	cpu, over := time.Duration(p.CPU)*time.Millisecond, time.Duration(p.Over)*time.Millisecond
+	does := "its process sleeps, waiting for something"
+	switch {
+	case p.State == store.ProcessDisk:
+		does = "its process waits for a disk or another device"
+	case p.State == store.ProcessStopped:
+		does = "its process was stopped by a signal or a debugger"
+	case p.State == store.ProcessEnded:
+		does = "its process has just ended"
+	case cpu > over/2:
+		does = "its process computes"
+	case p.State == store.ProcessRunning:
+		does = "its process computes now and then"
+	}
+	if p.Processes > 1 {
+		does = strings.Replace(does, "process", fmt.Sprintf("group of %d processes", p.Processes), 1)
+	}
+	return fmt.Sprintf("%s, and has used %.1f s of CPU in the %s before", does, cpu.Seconds(), Age(over))
 }
 
 // since writes for how long something has lasted; "" where it is not known.

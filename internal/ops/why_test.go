@@ -151,6 +151,14 @@ func TestWhyExpected(t *testing.T) {
 	require.Nil(t, e.Starts)
 }
 
+// does has the agent say what the process of the task does.
+func does(p store.RunningProcess) func(w *store.Situation) {
+	return func(w *store.Situation) {
+		p.Task = w.Task.ID
+		w.Agents[0].Condition = &store.Condition{Processes: []store.RunningProcess{{Task: p.Task + 1}, p}}
+	}
+}
+
 func TestWhyRunning(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -169,6 +177,18 @@ func TestWhyRunning(t *testing.T) {
 		{WhyChecking, "the check is being asked", func(w *store.Situation) {
 			w.Agents[0].Condition = &store.Condition{Checks: []task.ID{7}}
 		}},
+		{WhyRunning, "one is due every 20.0 s; its process waits for a disk or another device, and has used 0.1 s of CPU in the 40s before; its lease",
+			does(store.RunningProcess{State: store.ProcessDisk, Processes: 1, CPU: 90, Over: 40_000})},
+		{WhyRunning, "; its process computes, and has used 39.9 s of CPU in the 40s before",
+			does(store.RunningProcess{State: store.ProcessRunning, Processes: 1, CPU: 39_900, Over: 40_000})},
+		{WhyRunning, "; its process computes, and has used", // in threads whose state does not show
+			does(store.RunningProcess{State: store.ProcessSleeping, Processes: 1, CPU: 39_900, Over: 40_000})},
+		{WhyRunning, "; its process computes now and then, and has used 0.2 s",
+			does(store.RunningProcess{State: store.ProcessRunning, Processes: 1, CPU: 200, Over: 40_000})},
+		{WhyRunning, "; its group of 3 processes sleeps, waiting for something, and has used 0.0 s",
+			does(store.RunningProcess{State: store.ProcessSleeping, Processes: 3, Over: 40_000})},
+		{WhyRunning, "; its process was stopped by a signal or a debugger", does(store.RunningProcess{State: store.ProcessStopped, Processes: 1})},
+		{WhyRunning, "; its process has just ended", does(store.RunningProcess{State: store.ProcessEnded, Processes: 1})},
 		{WhyAgentGone, "agent x, which runs it, is gone: another agent requeues it when its lease has expired; its lease has 18s left",
 			func(w *store.Situation) { w.Agents = nil }},
 		{WhyRunning, "it runs on agent x", func(w *store.Situation) { w.Agents, w.Task.Detached = nil, true }},

@@ -22,7 +22,31 @@ type Condition struct {
 	Full []FullType `json:"full,omitempty"`
 	// Checks are the running tasks whose check is being asked, before the attempt itself.
 	Checks []task.ID `json:"checks,omitempty"`
+	// Processes are what the processes of running tasks do that have not pinged for a while; Linux only.
+	Processes []RunningProcess `json:"processes,omitempty"`
 }
+
+// RunningProcess is what the process of a running task and its descendants did at the heartbeat.
+type RunningProcess struct {
+	Task      task.ID      `json:"task"`
+	State     ProcessState `json:"state"`
+	Processes int          `json:"processes"`
+	// CPU is how many milliseconds of CPU time they have used in Over milliseconds: since the task's last ping, or shortly after.
+	CPU  int64 `json:"cpu_ms"`
+	Over int64 `json:"over_ms"`
+}
+
+// ProcessState is what processes do.
+type ProcessState string
+
+// States of processes; those of package processes.
+const (
+	ProcessDisk     ProcessState = "disk"     // one waits for a disk or another device
+	ProcessRunning  ProcessState = "running"  // one computes, or could
+	ProcessStopped  ProcessState = "stopped"  // by a signal or a debugger
+	ProcessSleeping ProcessState = "sleeping" // all wait for something
+	ProcessEnded    ProcessState = "ended"    // all have ended
+)
 
 // OpenBreaker is a breaker that holds attempts back from a target that is out of reach.
 type OpenBreaker struct {
@@ -45,7 +69,7 @@ func (b *OpenBreaker) Since(seen time.Time) time.Time {
 
 // Text returns the condition as JSON for a store, each list and each error cut to its bound; "" where there is nothing to say.
 func (c Condition) Text() string {
-	if len(c.Breakers)+len(c.Full)+len(c.Checks) == 0 {
+	if len(c.Breakers)+len(c.Full)+len(c.Checks)+len(c.Processes) == 0 {
 		return ""
 	}
 	c.Breakers = append([]OpenBreaker(nil), c.Breakers[:min(len(c.Breakers), MostConditions)]...)
@@ -56,6 +80,7 @@ func (c Condition) Text() string {
 	}
 	c.Full = c.Full[:min(len(c.Full), MostConditions)]
 	c.Checks = c.Checks[:min(len(c.Checks), MostConditions)]
+	c.Processes = c.Processes[:min(len(c.Processes), MostConditions)]
 	body, _ := json.Marshal(c) // of texts and numbers
 	return string(body)
 }

@@ -30,7 +30,8 @@ type Options struct {
 // Runner runs attempts. It is safe for use by many at once.
 type Runner struct {
 	spawner
-	oom *oomCounter
+	observer observer
+	oom      *oomCounter
 }
 
 // New makes a runner. From now on nothing that the agent was started with, standard streams aside, is handed on to a
@@ -73,5 +74,6 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 		return notStarted(err)
 	}
 	started()
+	defer r.observer.begin(l, a.process.pid, true)()
 	return a.finish()
 }

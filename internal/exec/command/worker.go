@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/command/processes"
 	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -155,4 +156,9 @@ func (w *Worker) Clean() bool {
 		}
 	}
 	return true
+}
+
+// Observe says that the worker runs an attempt, until the function that it returns is called.
+func (w *Worker) Observe(l *lease.Lease) (over func()) {
+	return w.runner.observer.begin(l, w.process.pid, false)
 }

@@ -53,6 +53,7 @@ func (w *worker) run(l *lease.Lease, t *task.Type) ended {
 	}
 	w.window.open(l)
 	l.Start()
+	defer w.process.Observe(l)()
 	w.process.Write(line)
 	fault.Point("after an envelope")
 	end := w.await(a)

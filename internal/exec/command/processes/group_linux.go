@@ -51,6 +51,7 @@ type stat struct {
 	group   int
 	threads int
 	started time.Duration
+	cpu     time.Duration // its own, and that of children that it has waited for
 }
 
 // dead reports whether it has ended, reaped or not.
@@ -74,6 +75,13 @@ func readStat(pid int) (s stat, err error) {
 	}
 	if s.threads, err = strconv.Atoi(string(fields[17])); err != nil {
 		return s, err
+	}
+	for _, used := range fields[11:15] {
+		ticks, err := strconv.ParseInt(string(used), 10, 64)
+		if err != nil {
+			return s, err
+		}
+		s.cpu += time.Duration(ticks) * (time.Second / userHZ)
 	}
 	ticks, err := strconv.ParseInt(string(fields[19]), 10, 64)
 	s.started = time.Duration(ticks) * (time.Second / userHZ)
