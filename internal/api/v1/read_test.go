@@ -100,6 +100,10 @@ func TestReading(t *testing.T) {
 		r.is(200, "GET", fmt.Sprintf("/batches/%d", batch), "", `"failures":[]`)
 		r.is(404, "GET", "/batches/99", "", "no such batch")
 		r.is(404, "GET", "/tasks/99", "", "task 99: no such task")
+		r.is(200, "GET", "/tasks/1/why", "", `"reason":"paused"`, `"by":"alice"`, `"also":[`)
+		r.is(200, "GET", fmt.Sprintf("/tasks/%d/why", failed), "", `"reason":"finished"`)
+		r.is(404, "GET", "/tasks/99/why", "", "task 99: no such task")
+		r.is(400, "GET", "/tasks/1/why?x=1", "")
 		got := r.is(200, "GET", fmt.Sprintf("/tasks/%d", failed), "", `"state":"failed"`, `"history":[`, `\u2028`, `\u003cscript`, `"traceparent":"00-0af`)
 		require.NotContains(t, got.body, "\x1b")
 

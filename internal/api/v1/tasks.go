@@ -14,6 +14,7 @@ func (a *API) taskRoutes() []route {
 		{"GET /tasks", a.listTasks},
 		{"GET /tasks/{id}", a.getTask},
 		{"GET /tasks/{id}/wait", a.waitTask},
+		{"GET /tasks/{id}/why", a.explainTask},
 		{"POST /tasks", a.enqueueTask},
 		{"POST /tasks/{id}/cancel", a.changeTask(ops.VerbCancel)},
 		{"POST /tasks/{id}/retry", a.changeTask(ops.VerbRetry)},
@@ -78,6 +79,22 @@ func (a *API) getTask(c *call) (any, error) {
 		return nil, err
 	}
 	return a.traced(c.ctx, info), nil
+}
+
+// explainTask answers why a task is not running, or what it does.
+func (a *API) explainTask(c *call) (any, error) {
+	id, err := c.taskID()
+	if err == nil {
+		err = c.query.end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.work()
+	if err != nil {
+		return nil, err
+	}
+	return ops.Explain(c.ctx, s, id)
 }
 
 // traced is a task with its trace context, as `task show` has it.

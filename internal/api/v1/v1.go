@@ -22,6 +22,7 @@ import (
 type Store interface {
 	ops.Store
 	ops.Operator
+	ops.Explainer
 	ops.Agents
 	ops.Pauses
 	ops.Orphans
