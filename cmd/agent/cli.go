@@ -30,6 +30,7 @@ type cli struct {
 	Declared   declarationsCmd `cmd:"" name:"declarations" help:"List what agents declare, or the definitions that a task type has had."`
 	Reload     reloadCmd       `cmd:"" help:"Have a running agent read its configuration again."`
 	Health     healthCmd       `cmd:"" help:"Ask a running agent whether it is well."`
+	Doctor     doctorCmd       `cmd:"" help:"Examine the store and the agents, and list what is wrong, with the remedy."`
 	Migrate    migrateCmd      `cmd:"" help:"Show or migrate the store's schema."`
 	Enqueue    enqueueCmd      `cmd:"" help:"Enqueue a task."`
 	Task       taskCmd         `cmd:"" help:"List, show, explain, await, cancel, retry and roll back tasks."`
@@ -46,13 +47,6 @@ type cli struct {
 	Completion completionCmd   `cmd:"" help:"Print a completion script for bash, zsh or fish."`
 	Complete   completeCmd     `cmd:"" hidden:"" passthrough:""`
 	Help       helpCmd         `cmd:"" help:"Print the help of a command, like --help."`
-
-	later
-}
-
-// later are the commands of rooms that are not built yet.
-type later struct {
-	Doctor laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 
 // texts are what help says of the flags that every command has.
@@ -73,16 +67,6 @@ type helpCmd struct {
 // Help gives examples.
 func (helpCmd) Help() string {
 	return "Examples:\n\n    leasehold help\n    leasehold help task\n    leasehold help task list"
-}
-
-// laterCmd refuses to be run.
-type laterCmd struct {
-	Args []string `arg:"" optional:""`
-}
-
-// Run says so.
-func (laterCmd) Run(k *kong.Context) error {
-	return usagef("`%s` is not in this version", k.Selected().FullPath())
 }
 
 const description = `Runs due rows of a table as HTTP callbacks and subprocesses. Stops hung tasks, retries failed ones, and

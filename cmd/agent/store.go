@@ -35,6 +35,7 @@ type dataStore interface {
 	poll.Adopter
 	ops.Store
 	ops.Explainer
+	ops.Diagnoser
 	ops.Operator
 	ops.Agents
 	ops.Pauses

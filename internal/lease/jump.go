@@ -59,10 +59,17 @@ func (k *Keeper) vouching(now time.Duration) store.View {
 func (k *Keeper) recordJump(noticed time.Duration) {
 	k.noSweep = max(k.noSweep, noticed+k.agent.Presence)
 	k.jump.noticed, k.calm = noticed, noticed
+	k.jumped.Store(int64(noticed))
 	k.jump.unanchored = make(map[*Lease]struct{}, len(k.open))
 	for _, l := range k.open {
 		k.jump.unanchored[l] = struct{}{}
 	}
+}
+
+// JumpedAgo returns how long ago a jump of the store's clock was detected, and whether one ever was. It takes no lock.
+func (k *Keeper) JumpedAgo() (ago time.Duration, ever bool) {
+	noticed := time.Duration(k.jumped.Load())
+	return k.clock.Now() - noticed, noticed != 0
 }
 
 // overtaken reports whether a claim that was sent at the local time sent may have been written before the store's clock

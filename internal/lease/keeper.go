@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -43,6 +44,7 @@ type Keeper struct {
 	asks    chan struct{}  // has an element when a heartbeat is due at once: a stall is in doubt, there is something to declare, or the clock has jumped
 	looks   chan struct{}  // has an element when the store is to be asked at once which attempts are to stop
 	batched batched        // pings for rows of other sessions
+	jumped  atomic.Int64   // jump.noticed, for those who must not wait for mu
 
 	mu        sync.Mutex
 	session   task.Session

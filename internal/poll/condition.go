@@ -14,6 +14,11 @@ func (e *Engine) condition() (c store.Condition) {
 		}
 	}
 	c.Full = e.slots.full()
+	stuck, starved := e.idleTooLong()
+	c.Stuck, c.Starved = stuck.Milliseconds(), starved.Milliseconds()
+	if ago, ever := e.keeper.JumpedAgo(); ever && ago < store.JumpReported {
+		c.Jumped = max(ago.Milliseconds(), 1)
+	}
 	return c
 }
 

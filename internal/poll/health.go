@@ -46,18 +46,31 @@ func (e *Engine) LongestStop() time.Duration { return e.keeper.LongestStop() }
 // ten times Declarations.Poll. While the loop waits for the store, which bounds that wait, it is the store that is unwell:
 // readiness reports that.
 func (e *Engine) Health() error {
+	stuck, starved := e.idleTooLong()
+	switch {
+	case stuck > 0:
+		return fmt.Errorf("the loop has not turned for %s", stuck.Round(time.Millisecond))
+	case starved > 0:
+		return fmt.Errorf("tasks are due and slots are free, but none could be claimed for %s", starved.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// idleTooLong returns for how long the loop has not turned, and for how long rows were due that could not be claimed; 0 where that is no
+// longer than it may be. It takes no lock: heartbeats ask it while the loop may hold any.
+func (e *Engine) idleTooLong() (stuck, starved time.Duration) {
 	limit := 10 * e.declarations().Poll
 	now := e.o.Clock.Now()
 	if e.asking.Load() {
 		limit += callTimeout
 	}
 	if stood := now - time.Duration(e.turned.Load()); e.Joined() && !e.Draining() && stood > limit {
-		return fmt.Errorf("the loop has not turned for %s", stood.Round(time.Millisecond))
+		stuck = stood
 	}
 	if since := e.starving.Load(); since != 0 && now-time.Duration(since) > limit {
-		return fmt.Errorf("tasks are due and slots are free, but none could be claimed for %s", (now - time.Duration(since)).Round(time.Millisecond))
+		starved = now - time.Duration(since)
 	}
-	return nil
+	return stuck, starved
 }
 
 // Pulse reports whether the loop is alive, for one caller who asks at intervals: it has turned since the last call, or

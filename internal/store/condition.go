@@ -24,7 +24,16 @@ type Condition struct {
 	Checks []task.ID `json:"checks,omitempty"`
 	// Processes are what the processes of running tasks do that have not pinged for a while; Linux only.
 	Processes []RunningProcess `json:"processes,omitempty"`
+	// Stuck is for how long the agent's loop has not turned, in milliseconds; 0: it turns.
+	Stuck int64 `json:"stuck_ms,omitempty"`
+	// Starved is for how long tasks have been due and slots free without a task that could be claimed, in milliseconds; 0: not for long.
+	Starved int64 `json:"starved_ms,omitempty"`
+	// Jumped is how long ago the session detected a jump of the store's clock, in milliseconds; 0: it detected none within JumpReported.
+	Jumped int64 `json:"clock_jumped_ms,omitempty"`
 }
+
+// JumpReported is for how long a session reports a jump of the store's clock.
+const JumpReported = time.Hour
 
 // RunningProcess is what the process of a running task and its descendants did at the heartbeat.
 type RunningProcess struct {
@@ -69,7 +78,7 @@ func (b *OpenBreaker) Since(seen time.Time) time.Time {
 
 // Text returns the condition as JSON for a store, each list and each error cut to its bound; "" where there is nothing to say.
 func (c Condition) Text() string {
-	if len(c.Breakers)+len(c.Full)+len(c.Checks)+len(c.Processes) == 0 {
+	if len(c.Breakers)+len(c.Full)+len(c.Checks)+len(c.Processes) == 0 && c.Stuck == 0 && c.Starved == 0 && c.Jumped == 0 {
 		return ""
 	}
 	c.Breakers = append([]OpenBreaker(nil), c.Breakers[:min(len(c.Breakers), MostConditions)]...)

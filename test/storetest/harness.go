@@ -187,8 +187,10 @@ func Checks() []Check {
 	return all
 }
 
-// Explained lists the checks of why tasks are not running. The model explains nothing.
-func Explained() []Check { return part{"situation", situationChecks()}.named() }
+// Explained lists the checks of why tasks are not running, and of what doctor finds. The model explains nothing.
+func Explained() []Check {
+	return append(part{"situation", situationChecks()}.named(), part{"doctor", doctorChecks()}.named()...)
+}
 
 // part is some checks that are about one thing.
 type part struct {

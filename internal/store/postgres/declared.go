@@ -49,24 +49,29 @@ func (s *Store) BlockHistory(ctx context.Context, kind, name string, limit int) 
 // definitions reads definitions of blocks.
 func (s *Store) definitions(ctx context.Context, what string, q *sqltext.Query, args ...sqltext.Arg) (list []store.DeclaredBlock, err error) {
 	err = s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
-		list = nil
-		var b store.DeclaredBlock
-		var body string
-		var sessions []int64
-		return forEach(ctx, conn, []any{
-			&b.Number, &b.Kind, &b.Name, &b.Hash, &body, &b.FirstAt, &b.FirstBy, &b.LastAt, &b.LastBy, &sessions,
-		}, func() error {
-			one := b
-			one.FirstAt, one.LastAt = one.FirstAt.UTC(), one.LastAt.UTC()
-			if err := json.Unmarshal([]byte(body), &one.Fields); err != nil {
-				return fmt.Errorf("declaration %d: %w", b.Number, err)
-			}
-			for _, n := range sessions {
-				one.Sessions = append(one.Sessions, task.Session(n))
-			}
-			list = append(list, one)
-			return nil
-		}, q, args...)
+		list, err = s.readDefinitions(ctx, conn, q, args...)
+		return err
 	})
+	return list, err
+}
+
+func (*Store) readDefinitions(ctx context.Context, on querier, q *sqltext.Query, args ...sqltext.Arg) (list []store.DeclaredBlock, err error) {
+	var b store.DeclaredBlock
+	var body string
+	var sessions []int64
+	err = forEach(ctx, on, []any{
+		&b.Number, &b.Kind, &b.Name, &b.Hash, &body, &b.FirstAt, &b.FirstBy, &b.LastAt, &b.LastBy, &sessions,
+	}, func() error {
+		one := b
+		one.FirstAt, one.LastAt = one.FirstAt.UTC(), one.LastAt.UTC()
+		if err := json.Unmarshal([]byte(body), &one.Fields); err != nil {
+			return fmt.Errorf("declaration %d: %w", b.Number, err)
+		}
+		for _, n := range sessions {
+			one.Sessions = append(one.Sessions, task.Session(n))
+		}
+		list = append(list, one)
+		return nil
+	}, q, args...)
 	return list, err
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"testing/fstest"
@@ -41,8 +42,15 @@ func (s *Store) Statements() map[string]string {
 		"settle_done_counted", "renew", "renew_more", "renew_missed", "holders", "sweep", "adopt", "adopt_missed", "present", "cancels", "get",
 		"completed", "due_schedules", "look_plan", "chunk_obstacles", "spill", "region_orphans",
 		"claim_tenants", "claim_limited_tenants", "tenant_types", "find_tenants", "find_tenants_rollback",
+		"blocked_sequences", "failed_rollbacks", "stalled_types",
 	} {
 		texts[name] = queries[name].Text
+	}
+	for i, where := range waitingClasses() {
+		for _, name := range []string{"undeclared_types", "count_undeclared"} {
+			filled, _ := queries[name].Fill("{where}", where) // a condition of constants
+			texts[fmt.Sprintf("%s of class %d", name, i)] = filled.Text
+		}
 	}
 	return texts
 }

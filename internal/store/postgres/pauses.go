@@ -12,14 +12,19 @@ import (
 // Pauses lists the types that are paused.
 func (s *Store) Pauses(ctx context.Context) (list []store.TypePause, err error) {
 	err = s.do(ctx, "list paused types", func(ctx context.Context, conn *pgx.Conn) error {
-		list = nil
-		var p store.TypePause
-		return forEach(ctx, conn, []any{&p.Type, &p.At, &p.By, &p.Reason}, func() error {
-			p.At = p.At.UTC()
-			list = append(list, p)
-			return nil
-		}, s.sql.Pauses)
+		list, err = s.readPauses(ctx, conn)
+		return err
 	})
+	return list, err
+}
+
+func (s *Store) readPauses(ctx context.Context, on querier) (list []store.TypePause, err error) {
+	var p store.TypePause
+	err = forEach(ctx, on, []any{&p.Type, &p.At, &p.By, &p.Reason}, func() error {
+		p.At = p.At.UTC()
+		list = append(list, p)
+		return nil
+	}, s.sql.Pauses)
 	return list, err
 }
 

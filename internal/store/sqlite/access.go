@@ -127,23 +127,36 @@ func (s *Store) share() {
 // warnOfOthers says which files others may use than were declared. It does not change them: an operator may have meant
 // it.
 func (s *Store) warnOfOthers() {
-	allowed := s.access.mode()
 	var open []string
-	for _, file := range s.files() {
-		info, err := os.Lstat(file)
-		if err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		if info.Mode()&permissions&^allowed != 0 {
-			open = append(open, file)
-		}
+	for _, file := range s.open(s.access) {
+		open = append(open, file.path)
 	}
 	if len(open) == 0 {
 		return
 	}
 	s.log.Warn("other users of this host may use the store: they can read payloads and the key of ping URLs, and who can "+
 		"write it is an operator", "files", open,
-		"remedy", fmt.Sprintf("chmod %o %s", allowed, strings.Join(open, " ")))
+		"remedy", fmt.Sprintf("chmod %o %s", s.access.mode(), strings.Join(open, " ")))
+}
+
+// openFile is a file that more users may use than should.
+type openFile struct {
+	path string
+	mode fs.FileMode
+}
+
+// open lists the files that others may use than a allows.
+func (s *Store) open(a access) (list []openFile) {
+	for _, file := range s.files() {
+		info, err := os.Lstat(file)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if mode := info.Mode() & permissions; mode&^a.mode() != 0 {
+			list = append(list, openFile{file, mode})
+		}
+	}
+	return list
 }
 
 // ours refuses files that another user could have put there to have their mode changed.

@@ -227,6 +227,26 @@ func TestPlans(t *testing.T) {
 			"SEARCH c USING INDEX chunk_range_place (plan=? AND pass<?)", "SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY",
 		},
 		h.sql.FinishedChunks: {"SEARCH c USING INDEX chunk_range_place (plan=?)", "SEARCH a USING INTEGER PRIMARY KEY"},
+		h.sql.BlockedSequences: {
+			"COVERING INDEX sequence_failure_name", "SEARCH a USING INTEGER PRIMARY KEY",
+			"COVERING INDEX task_sequence_rollback (type=? AND sequence=?)", "COVERING INDEX task_sequence (type=? AND sequence=? AND id<?)",
+		},
+		h.sql.FailedRollbacks: {"SCAN task_archive USING INDEX task_archive_unsuccessful"},
+		h.sql.StalledTypes:    {"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY", "SCAN e USING INDEX sqlite_autoindex_attempt_1"},
+	}
+	sorts[h.sql.StalledTypes] = true
+	for index, where := range waitingClasses() {
+		for _, q := range []*sqltext.Query{h.sql.UndeclaredTypes, h.sql.CountUndeclared} {
+			needs := []string{"SCAN task USING COVERING INDEX " + index, "SEARCH task USING COVERING INDEX " + index + " (type>?)"}
+			if q == h.sql.CountUndeclared {
+				needs = []string{"INDEX " + index + " (type=?)"}
+			}
+			filled, err := q.Fill("{where}", where)
+			require.NoError(t, err)
+			filled, err = filled.Fill("{index}", "INDEXED BY "+index)
+			require.NoError(t, err)
+			plans[filled] = needs
+		}
 	}
 	for name, q := range loadQueries() {
 		if strings.Contains(q.Text, "INDEXED") {

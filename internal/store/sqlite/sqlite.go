@@ -38,7 +38,7 @@ const readers = 4
 type Options struct {
 	Path   string // of the database file
 	Create bool   // make the file where there is none, and see to its permissions
-	Group  string // a group, by name or number, that may use the file beside its owner; "": none. Needs Create
+	Group  string // a group, by name or number, that may use the file beside its owner; "": none. Without Create nothing is changed
 	Log    *slog.Logger
 	Clock  func() time.Time // nil: time.Now
 	Busy   time.Duration    // how long to wait for the lock that others hold; 0: DefaultBusy
@@ -57,7 +57,8 @@ type Store struct {
 	busy  time.Duration
 	fail  func(string) error
 
-	access access
+	access  access
+	allowed access // likewise, also of one that has not made the file; its gid is not known
 
 	sql   *statements
 	turns *turns
@@ -95,6 +96,7 @@ func ParseURL(text string) (string, error) {
 // name the path and what is wrong with it.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, sql: o.sql, turns: newTurns()}
+	s.allowed = access{group: o.Group, gid: -1}
 	if s.sql == nil {
 		s.sql = compileStatements()
 	}

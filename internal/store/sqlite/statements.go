@@ -91,6 +91,8 @@ type statements struct {
 	CountVersionTables, SchemaVersion, AppliedVersions, AddVersion, DeleteVersion           *sqltext.Query
 	CountPresent, MaxPayload, SetMaxPayload                                                 *sqltext.Query
 	Wakeups                                                                                 *sqltext.Query
+	// doctor.sql
+	UndeclaredTypes, CountUndeclared, IdleSchedules, BlockedSequences, FailedRollbacks, StalledTypes *sqltext.Query
 }
 
 // sharedText returns what several queries and functions have in common.
