@@ -1,0 +1,95 @@
+package ops
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// These cannot be made real on a test server: a full disk, an old server, a slot in use, a prepared transaction.
+func TestExamineWhatNoTestServerHas(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		d    store.Diagnosis
+		what string // "": nothing is found
+	}{
+		"disk_space":         {store.Diagnosis{File: &store.FileHealth{Free: 3 << 30, Size: 100 << 30}}, "3.0 GiB left of 100.0 GiB"},
+		"much left":          {store.Diagnosis{File: &store.FileHealth{Free: 11 << 30, Size: 1000 << 30}}, ""},
+		"half":               {store.Diagnosis{File: &store.FileHealth{Free: 1 << 20, Size: 2 << 20}}, ""},
+		"not known":          {store.Diagnosis{File: &store.FileHealth{}}, ""},
+		"server_version":     {store.Diagnosis{Postgres: &store.PostgresHealth{Version: 130_011}}, "PostgreSQL 13"},
+		"replication_slot":   {of(store.PostgresHealth{Slot: &store.ReplicationSlot{Name: "a'b"}}), "no standby uses replication slot a'b"},
+		"busy slot":          {of(store.PostgresHealth{Slot: &store.ReplicationSlot{Name: "a", Active: true, Transactions: 10}}), ""},
+		"oldest_transaction": {of(store.PostgresHealth{Oldest: &store.Transaction{Prepared: "a'b", User: "u", Since: now.Add(-time.Hour)}}), "the prepared transaction a'b of u is open since"},
+		"young transaction":  {of(store.PostgresHealth{Oldest: &store.Transaction{PID: 1, Since: now.Add(-time.Minute)}}), ""},
+		"autovacuum":         {of(store.PostgresHealth{AutovacuumOff: "server"}), "autovacuum is off on the server"},
+		"connections":        {of(store.PostgresHealth{Server: store.Connections{Used: 90, Most: 97}}), "90 of the 97 connections"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.d.Now = now
+			if p := c.d.Postgres; p != nil {
+				for _, l := range []*store.Connections{&p.Server, &p.Database, &p.OfRole} {
+					if l.Most == 0 {
+						l.Most = -1
+					}
+				}
+			}
+			c.d.Agents = []store.AgentInfo{{Name: "a", State: store.AgentWorking, Workers: 1}}
+			found := Examine(&c.d, DoctorOptions{}, now, now)
+			if c.what == "" {
+				require.True(t, found.Healthy)
+				require.Empty(t, found.Findings)
+				return
+			}
+			require.False(t, found.Healthy)
+			require.Len(t, found.Findings, 1)
+			require.Equal(t, name, found.Findings[0].Name)
+			require.Contains(t, found.Findings[0].What, c.what)
+			require.NotContains(t, found.Findings[0].Remedy, "'a'b'")
+		})
+	}
+}
+
+// of is a diagnosis of a server that is well but for what is given.
+func of(p store.PostgresHealth) store.Diagnosis {
+	if p.Version == 0 {
+		p.Version = 170_000
+	}
+	return store.Diagnosis{Postgres: &p}
+}
+
+func TestUnusableStores(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"store":  errors.New("connection refused"),
+		"schema": store.Schema{}.Admits(1),
+	} {
+		c := Unusable(err)
+		require.False(t, c.Healthy)
+		require.Equal(t, name, c.Findings[0].Name)
+		require.Contains(t, c.Checked, name)
+	}
+	require.Equal(t, "use a newer leasehold, or `leasehold migrate down` with the newer one",
+		Unusable(store.Schema{Version: 9, Oldest: 9}.Admits(1)).Findings[0].Remedy)
+	require.Equal(t, "the role lacks a privilege", Unusable(&store.AccessError{Text: "the role lacks a privilege"}).Findings[0].What)
+}
+
+// Names are promises, and each is that of one check.
+func TestNamesOfChecks(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{"store": true, "schema": true, "unseen": true}
+	for _, list := range [][]check{postgresChecks(), fileChecks(), agentChecks(), workChecks()} {
+		for _, c := range list {
+			require.False(t, seen[c.name], c.name)
+			require.Regexp(t, `^[a-z]+(_[a-z]+)*$`, c.name)
+			require.LessOrEqual(t, len(c.name), len("declaration_differs"), "the table has 80 columns")
+			seen[c.name] = true
+		}
+	}
+}
