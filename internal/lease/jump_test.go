@@ -26,11 +26,16 @@ func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
 			station(t, func(t *testing.T, p *post) {
 				pass(presence)
 				require.True(t, p.MaySweep())
+				_, ever := p.JumpedAgo()
+				require.False(t, ever)
 				leases := p.hold(t, 1, 2)
 				pass(3 * time.Second)
 				p.skew.Store(int64(jump))
 				pass(4 * time.Second)
 				require.False(t, p.MaySweep())
+				ago, ever := p.JumpedAgo() // heartbeats report it
+				require.True(t, ever)
+				require.Less(t, ago, 4*time.Second)
 				left := leases[0].KillIn() + lease.KillMargin
 				info, err := p.store.Get(t.Context(), leases[0].Task().ID)
 				require.NoError(t, err)

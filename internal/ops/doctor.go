@@ -179,7 +179,7 @@ func (x *examination) unseen() (found []Finding) {
 	if len(late) > 0 {
 		found = append(found, Finding{
 			Severity: Notice, About: list(late), Remedy: "run it again when the store has less to do",
-			What: "these checks took longer than " + Duration(store.DiagnosisTime) + " and were given up: " + list(late),
+			What: "these checks took longer than " + Age(store.DiagnosisTime) + " and were given up: " + list(late),
 		})
 	}
 	return found

@@ -77,6 +77,8 @@ func TestReading(t *testing.T) {
 
 		r.is(200, "GET", "/openapi.json", "", `"openapi": "3.1.0"`)
 		r.is(200, "GET", "/health", "", `"status":"ok"`, `"agents_claiming":1`, `"rows":{"pending":7}`, `"orphans":1`)
+		r.is(200, "GET", "/doctor", "", `"healthy":false`, `"name":"orphans"`, `"about":"gone"`, `"name":"type_paused"`, `"remedy":"leasehold resume invoice.send"`)
+		r.is(400, "GET", "/doctor?x=1", "")
 		r.is(200, "GET", "/agents?all=true", "", `"name":"billing-1"`)
 		r.is(200, "GET", "/orphans", "", `"type":"gone"`)
 		r.is(200, "GET", "/pauses", "", `"reason":"the bank is down"`)
@@ -229,6 +231,7 @@ func TestStoreThatCannotBeUsed(t *testing.T) {
 	require.Equal(t, "1", r.is(503, "GET", "/tasks", "", "the store cannot be used").header.Get("Retry-After"))
 	r.is(503, "POST", "/tasks", `{"type": "x"}`)
 	r.is(503, "GET", "/tasks/1/wait?timeout=50ms", "")
+	r.is(200, "GET", "/doctor", "", `"healthy":false`, `"name":"schema"`, `"remedy":"leasehold migrate up"`)
 	r.is(200, "GET", "/openapi.json", "")
 	r.api.Healthy = func() error { return errors.New("the loop has not turned for 30s") }
 	r.is(503, "GET", "/health", "", "this agent: the loop has not turned for 30s")

@@ -27,6 +27,7 @@ type Store interface {
 	ops.Pauses
 	ops.Orphans
 	ops.Declarations
+	ops.Diagnoser
 	ops.Batches
 	ops.Schedules
 	ops.Sequences
@@ -49,10 +50,11 @@ const Prefix = "/api/v1"
 // API answers under Prefix.
 type API struct {
 	Options
-	mux    *http.ServeMux
-	bounds bounds
-	health health
-	counts counts
+	mux     *http.ServeMux
+	bounds  bounds
+	health  health
+	checkup checkup
+	counts  counts
 }
 
 // New makes an API.
@@ -157,6 +159,7 @@ func (a *API) routes() []route {
 		[]route{
 			{"GET /openapi.json", a.document},
 			{"GET /health", a.getHealth},
+			{"GET /doctor", a.getDoctor},
 			{"GET /agents", a.listAgents},
 			{"GET /orphans", a.listOrphans},
 			{"GET /pauses", a.listPauses},

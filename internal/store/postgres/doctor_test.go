@@ -220,7 +220,7 @@ func TestDoctorFindsMissingPrivileges(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].What, "lacks a privilege on function cancel, table attempt")
 	require.Contains(t, found[0].Remedy, "leasehold migrate grants --agent --role "+role)
-	h.exec(t, h.agents)
+	pgtest.Exec(t, h.agents)
 	require.Empty(t, problems())
 
 	conn := pgtest.ConnectTo(t, h.asApp) // what it does the agent's role may not see
@@ -269,7 +269,7 @@ func TestDoctorGivesUpWhatTakesTooLong(t *testing.T) {
 	require.NotContains(t, c.Checked, "sequence_blocked")
 	require.Contains(t, c.Checked, "stalls")
 	require.Equal(t, "unseen", c.Findings[len(c.Findings)-1].Name)
-	require.Contains(t, c.Findings[len(c.Findings)-1].What, "took longer than 3 s and were given up: sequences")
+	require.Contains(t, c.Findings[len(c.Findings)-1].What, "took longer than 3s and were given up: sequences")
 }
 
 func TestDoctorOfAStoreThatCannotBeUsed(t *testing.T) {

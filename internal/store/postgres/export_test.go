@@ -47,10 +47,8 @@ func (s *Store) Statements() map[string]string {
 		texts[name] = queries[name].Text
 	}
 	for i, where := range waitingClasses() {
-		for _, name := range []string{"undeclared_types", "count_undeclared"} {
-			filled, _ := queries[name].Fill("{where}", where) // a condition of constants
-			texts[fmt.Sprintf("%s of class %d", name, i)] = filled.Text
-		}
+		filled, _ := queries["undeclared_types"].Fill("{where}", where) // a condition of constants
+		texts[fmt.Sprintf("undeclared_types of class %d", i)] = filled.Text
 	}
 	return texts
 }
