@@ -9,34 +9,19 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// A loop that stands still does not keep heartbeats from saying so.
+// Heartbeats report a loop that does not turn, from when Health does.
 func TestHeartbeatsReportAStuckLoop(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
-		g := &stuckGate{}
-		r := newRig(t, store, func(r *rig) { r.opts.Gate, r.opts.Poll = g, 200*time.Millisecond })
-		stuck := func() int64 {
-			t.Helper()
-			agents, err := store.ListAgents(t.Context(), false)
-			require.NoError(t, err)
-			require.Len(t, agents, 1, "the session goes on")
-			if agents[0].Condition == nil {
-				return 0
-			}
-			return agents[0].Condition.Stuck
-		}
+		r := newRig(t, store, func(r *rig) { r.opts.Poll = time.Second })
 		after(5 * time.Second)
-		require.Zero(t, stuck(), "an idle loop turns")
-		c := make(chan struct{})
-		g.shut.Store(&c)
-		after(1500 * time.Millisecond)
-		require.Zero(t, stuck(), "not for long enough")
+		require.Zero(t, r.engine.Condition().Stuck, "an idle loop turns")
+		r.engine.StandStill(9 * time.Second)
+		require.Zero(t, r.engine.Condition().Stuck, "not for long enough")
+		r.engine.StandStill(20 * time.Second)
+		require.EqualValues(t, 20_000, r.engine.Condition().Stuck)
+		require.ErrorContains(t, r.engine.Health(), "has not turned for 20s")
 		after(3 * time.Second)
-		require.Greater(t, stuck(), int64(2000))
-		require.Less(t, stuck(), int64(4500))
-		g.shut.Store(nil)
-		close(c)
-		after(5 * time.Second)
-		require.Zero(t, stuck())
+		require.Zero(t, r.engine.Condition().Stuck, "it turns again")
 		r.drain()
 	})
 }
