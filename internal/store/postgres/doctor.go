@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,7 +138,7 @@ func (s *Store) silent(ctx context.Context) bool {
 	if _, err := conn.Exec(ctx, s.schema.fill("LISTEN {channel}")); err != nil {
 		return false
 	}
-	return s.echo(ctx, conn, func(store.News) {}) == errNoEcho //nolint:errorlint // it is returned as it is
+	return errors.Is(s.echo(ctx, conn, func(store.News) {}), errNoEcho)
 }
 
 func (s *Store) diagnoseServer(ctx context.Context, tx pgx.Tx, d *store.Diagnosis) error {
