@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-chunks bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-chunks bench-look bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ bench-smoke: bin/bench ## see that the benchmarks work: their tests, and a run t
 bench-chunks: ## measure planning chunks of tables with up to ten million rows, or what RUN names; minutes; Linux
 	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres \
 	  go test -count=1 -v -timeout 2h -tags bench $(if $(RUN),-run '$(RUN)') ./test/chunkbench
+
+bench-look: ## measure lists and counts with SCALE finished tasks (ten million) and a tenth as many waiting, on both stores; minutes
+	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres \
+	  go test -count=1 -v -timeout 2h -tags bench ./test/lookbench
 
 bench/graphile/node_modules/.package-lock.json: bench/graphile/package-lock.json
 	cd bench/graphile && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

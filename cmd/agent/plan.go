@@ -94,6 +94,9 @@ func showPlan(w io.Writer, r *ops.PlanReport) error {
 		fmt.Fprintf(&b, "! %s of type %s would wait: no agent would declare it; add it to the aliases of another type to have them run\n",
 			count(int(r.Orphans[typ]), "row"), typ)
 	}
+	if r.Capped {
+		fmt.Fprintf(&b, "there are more rows: up to %d of each type are counted\n", store.CountedRows)
+	}
 	if !r.Differs() {
 		b.WriteString("nothing would be different: ")
 	}

@@ -9,18 +9,19 @@ import (
 
 // Counts is what a store has at one time, in numbers.
 type Counts struct {
-	Rows          map[task.State]int64 `json:"rows"`           // live tasks by state; what is 0 is missing
-	BatchTasks    map[string]int64     `json:"batch_tasks"`    // tasks of batches that have not ended, in the same way
-	AgentsPresent int                  `json:"agents_present"` // with workers
+	Rows          map[task.State]int64 `json:"rows"`             // live tasks by state; what is 0 is missing
+	BatchTasks    map[string]int64     `json:"batch_tasks"`      // tasks of batches that have not ended, in the same way
+	AgentsPresent int                  `json:"agents_present"`   // with workers
+	Capped        bool                 `json:"capped,omitempty"` // there are more rows than were counted
 }
 
 // ReadCounts counts.
 func ReadCounts(ctx context.Context, s Store) (Counts, error) {
-	stats, err := s.Stats(ctx)
+	stats, err := s.Counts(ctx)
 	if err != nil {
 		return Counts{}, err
 	}
-	c := Counts{Rows: rowsByState(&stats), BatchTasks: map[string]int64{}, AgentsPresent: stats.AgentsPresent}
+	c := Counts{Rows: rowsByState(&stats), BatchTasks: map[string]int64{}, AgentsPresent: stats.AgentsPresent, Capped: stats.More}
 	for state, n := range stats.BatchTasks {
 		if n > 0 {
 			c.BatchTasks[state] = n

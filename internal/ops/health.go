@@ -23,6 +23,8 @@ type Health struct {
 	Due       int64                `json:"due"`
 	OldestDue float64              `json:"oldest_due_seconds"`
 	Orphans   int64                `json:"orphans"` // waiting tasks that no present agent with workers declares
+	// Capped: there are more rows than were counted, so these numbers are lower bounds.
+	Capped bool `json:"capped,omitempty"`
 }
 
 // What a Health may say.
@@ -60,7 +62,7 @@ func (h *Health) read(ctx context.Context, s HealthStore) error {
 	if err := s.Ping(ctx); err != nil {
 		return err
 	}
-	stats, err := s.Stats(ctx)
+	stats, err := s.Counts(ctx)
 	if err != nil {
 		return fmt.Errorf("count tasks: %w", err)
 	}
@@ -74,7 +76,7 @@ func (h *Health) read(ctx context.Context, s HealthStore) error {
 		}
 	}
 	h.Present, h.Agents = len(agents), append(h.Agents, agents[:min(len(agents), HealthAgents)]...)
-	h.Rows = rowsByState(&stats)
+	h.Rows, h.Capped = rowsByState(&stats), stats.More
 	for typ, n := range stats.Due {
 		h.Due += n
 		h.OldestDue = max(h.OldestDue, stats.OldestDue[typ].Round(time.Millisecond).Seconds())

@@ -26,6 +26,7 @@ type PlanReport struct {
 	Changes   []BlockChange `json:"changes"`
 	// Orphans are waiting rows of types that no agent would declare, by type: those that have such rows already are among them.
 	Orphans map[string]int64 `json:"orphans,omitempty"`
+	Capped  bool             `json:"capped,omitempty"` // there are more rows than were counted
 }
 
 // Differs reports whether anything would be different.
@@ -54,7 +55,7 @@ type FieldChange struct {
 type PlanStore interface {
 	DeclaredBlocks(ctx context.Context) ([]store.DeclaredBlock, error)
 	ListAgents(ctx context.Context, all bool) ([]store.AgentInfo, error)
-	Stats(ctx context.Context) (store.Stats, error)
+	Counts(ctx context.Context) (store.Stats, error)
 }
 
 // Plan compares a configuration with what present agents declare. It replaces the configurations of those that declare a block of the same
@@ -68,7 +69,7 @@ func Plan(ctx context.Context, s PlanStore, blocks []store.Block, claims func(ty
 	if err != nil {
 		return nil, err
 	}
-	stats, err := s.Stats(ctx)
+	stats, err := s.Counts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +78,7 @@ func Plan(ctx context.Context, s PlanStore, blocks []store.Block, claims func(ty
 		p.agents[a.Session] = a
 	}
 	p.compare(blocks, declared)
+	p.report.Capped = stats.More
 	return &p.report, nil
 }
 

@@ -22,7 +22,7 @@ func (p planned) DeclaredBlocks(context.Context) ([]store.DeclaredBlock, error) 
 	return p.declared, nil
 }
 func (p planned) ListAgents(context.Context, bool) ([]store.AgentInfo, error) { return p.agents, nil }
-func (p planned) Stats(context.Context) (store.Stats, error)                  { return p.stats, nil }
+func (p planned) Counts(context.Context) (store.Stats, error)                 { return p.stats, nil }
 
 func typeBlock(name, timeout string) store.Block {
 	return store.Block{Kind: "task", Name: name, Fields: map[string]string{"timeout": timeout, "retry.limit": "2"}}

@@ -111,20 +111,3 @@ func (r Redactions) Mask(i *store.TaskInfo, waitedFor ...string) Mask {
 	}
 	return m
 }
-
-// ListTasks returns tasks that match, newest first, without history and output.
-func ListTasks(ctx context.Context, s Store, f store.TaskFilter) ([]Task, error) {
-	infos, err := s.List(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	masks, err := ReadRedactions(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Task, len(infos))
-	for n := range infos {
-		list[n] = *masks.Task(&infos[n])
-	}
-	return list, nil
-}

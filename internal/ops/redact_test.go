@@ -34,6 +34,8 @@ func (r *redacting) List(context.Context, store.TaskFilter) ([]store.TaskInfo, e
 	return []store.TaskInfo{r.task}, nil
 }
 
+func (r *redacting) Window(context.Context, store.TaskFilter, int) (w store.Window, err error) { return w, nil }
+
 func (r *redacting) ListSchedules(context.Context, store.ScheduleFilter) (store.ScheduleList, error) {
 	return store.ScheduleList{List: []store.ScheduleInfo{r.plan}, Now: time.Now()}, nil
 }
@@ -63,7 +65,7 @@ func TestTasksAreShownMasked(t *testing.T) {
 	s.plan.Task = "pay"
 	one, err := ReadTask(t.Context(), s, 7)
 	require.NoError(t, err)
-	list, err := ListTasks(t.Context(), s, store.TaskFilter{})
+	page, err := PageTasks(t.Context(), s, store.TaskFilter{}, 0)
 	require.NoError(t, err)
 	var watched []Task
 	waited, err := Wait(t.Context(), s, []task.ID{7}, Watch{Changed: func(i Task) { watched = append(watched, i) }})
@@ -73,7 +75,7 @@ func TestTasksAreShownMasked(t *testing.T) {
 	schedule, err := ShowSchedule(t.Context(), s, "nightly")
 	require.NoError(t, err)
 	for name, shown := range map[string]any{
-		"read": one, "listed": list, "waited for": waited, "watched": watched, "schedules": schedules, "schedule": schedule,
+		"read": one, "listed": page.Tasks, "waited for": waited, "watched": watched, "schedules": schedules, "schedule": schedule,
 	} {
 		doc, err := json.Marshal(shown)
 		require.NoError(t, err, name)
@@ -97,7 +99,7 @@ func TestNothingIsShownWhereTheNamesAreNotKnown(t *testing.T) {
 	const want = "documents cannot be shown, because it is not known what to redact: permission denied"
 	_, err := ReadTask(t.Context(), s, 7)
 	require.ErrorContains(t, err, want)
-	_, err = ListTasks(t.Context(), s, store.TaskFilter{})
+	_, err = PageTasks(t.Context(), s, store.TaskFilter{}, 0)
 	require.ErrorContains(t, err, want)
 	_, err = ShowSchedule(t.Context(), s, "nightly")
 	require.ErrorContains(t, err, want)

@@ -18,8 +18,11 @@ type Store interface {
 	Get(ctx context.Context, id task.ID) (*store.TaskInfo, error)
 	// List returns tasks that match, newest first, without history and output.
 	List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo, error)
-	// Stats counts what waits and runs.
-	Stats(ctx context.Context) (store.Stats, error)
+	// Window returns the part of the tasks before f.Before in which a List looks through that many rows at most: of each table, where no
+	// index has just the rows that the filter is for, in their order.
+	Window(ctx context.Context, f store.TaskFilter, rows int) (store.Window, error)
+	// Counts is Stats within a bounded time, however many rows there are: where Stats.More is set, counts are lower bounds.
+	Counts(ctx context.Context) (store.Stats, error)
 	// Takers counts the present agents that claim tasks, and those of them that claim tasks of a type.
 	Takers(ctx context.Context, typ string) (store.Takers, error)
 	// Pauses lists the types that are paused, by name, 10,000 at most.

@@ -99,6 +99,18 @@ type TaskFilter struct {
 	Batch  task.BatchID      // 0: of any, and of none
 	Limit  int               // PageSize
 	Before task.ID           // only tasks with a lower id: the next page
+	Window Window            // the zero value: all of them
+}
+
+// Window is a part of the tasks, by their ids, that a list looks through at once. It ends before TaskFilter.Before.
+type Window struct {
+	From task.ID // only tasks with this id or a higher one
+	// Few: an index finds the live tasks that the filter is for, whatever their ids, and they are few.
+	Few bool
+	// Many: so many finished tasks have the filter's key, or are of its batch, that they are not sorted, but looked through by their ids.
+	Many bool
+	// ByType: of the finished tasks, fewer have the type than have not succeeded. It is set where the filter is for both.
+	ByType bool
 }
 
 // PageSize returns how many entries a list has at most for the Limit of its filter: 1 to 1000; 50 where it is 0 or less.
@@ -116,10 +128,11 @@ type Stats struct {
 	OldestDue     map[string]time.Duration
 	Orphans       map[string]int64 // waiting rows of types that no present agent with workers declares
 	AgentsPresent int              // with workers: an observer claims nothing, and does not count
-	Archived      int64            // an estimate on Postgres
 	// BatchTasks counts the tasks of batches that have not ended: waiting, running, rolling_back, succeeded, failed, cancelled,
 	// rolled_back, rollback_failed, as BatchInfo does. What is 0 may be missing.
 	BatchTasks map[string]int64
+	// More: Counts has not looked at all rows, so counts are lower bounds, and rows may have been due for longer.
+	More bool
 }
 
 // Takers are the present agents that claim tasks: observers (no workers) are not among them.
@@ -133,4 +146,5 @@ type TypeCount struct {
 	Type  string
 	State task.State
 	N     int64
+	More  bool // there are more
 }

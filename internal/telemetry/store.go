@@ -29,16 +29,19 @@ type WaitingCount struct {
 
 // Bounds of a StoreCollector.
 const (
-	statsEvery    = 5 * time.Second        // the store is asked no more often than this
-	statsTimeout  = 5 * time.Second        // one query of the store
-	statsKept     = 30 * time.Second       // figures older than this are not shown
+	statsEvery    = 15 * time.Second       // the store is asked no more often than this,
+	statsShare    = 100                    // nor more often than this many times what it took: a hundredth of a core's time
+	statsTimeout  = 10 * time.Second       // one query of the store
+	statsFailed   = time.Minute            // the longest pause after a failure
+	statsKept     = 30 * time.Second       // figures that are overdue for longer than this are not shown
 	scrapeWait    = 500 * time.Millisecond // how long a scrape waits for fresh figures
 	orphansShown  = 20                     // types without an agent that get a label of their own, and regions
 	orphansFolded = "other"                // the label of the rest
 )
 
-// StoreCollector exports metrics of the whole store to Prometheus. It asks the store only when it is scraped, at most every five
-// seconds, in the goroutine that calls Run; a scrape never waits longer than half a second for it.
+// StoreCollector exports metrics of the whole store to Prometheus. To count many rows costs the store, so it asks only when it is scraped,
+// every 15 s at most and the less often the longer that takes, in the goroutine that calls Run; all scrapes until then get the same
+// figures, and one that says when they were counted. A scrape never waits longer than half a second.
 type StoreCollector struct {
 	read   func(context.Context) (StoreStats, error)
 	errors prometheus.Counter
@@ -48,10 +51,12 @@ type StoreCollector struct {
 
 	mu       sync.Mutex
 	stats    *StoreStats   // nil: never read, or the last query failed
-	answered time.Time     // when the last query returned, with or without an error
+	asked    time.Time     // when the last query began
+	answered time.Time     // when it returned, with or without an error
+	every    time.Duration // from then until the next
 	fresh    chan struct{} // closed with the next answer
 
-	waiting, oldest, orphans, regions, agents, batches *prometheus.Desc
+	waiting, oldest, orphans, regions, agents, batches, counted *prometheus.Desc
 }
 
 // NewStoreCollector makes a collector that reads the store with read, counts read's failures in errors, and reports them to
@@ -73,6 +78,8 @@ func NewStoreCollector(
 			"Number of due rows of a region in which no present agent with workers declares their type.", "region"),
 		agents:  desc("agents_present", "Number of present agents that have workers."),
 		batches: desc("batch_tasks", "Number of tasks of batches that have not ended.", "state"),
+		counted: prometheus.NewDesc("leasehold_store_counted_timestamp_seconds",
+			"Unix time at which this agent read the figures of the whole store that it reports.", nil, nil),
 	}
 }
 
@@ -89,20 +96,22 @@ func (c *StoreCollector) Run(ctx context.Context) error {
 }
 
 func (c *StoreCollector) refresh(ctx context.Context) {
-	if ago, _ := c.age(); ago < statsEvery {
+	if due, _ := c.due(); !due {
 		return
 	}
+	asked := time.Now()
 	timed, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
 	stats, err := c.read(timed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered, c.stats = time.Now(), &stats
+	c.asked, c.answered, c.stats = asked, time.Now(), &stats
+	c.every = max(statsEvery, statsShare*c.answered.Sub(asked))
 	switch {
 	case err == nil:
 		c.outage.Worked(c.log, "stats")
 	case ctx.Err() == nil:
-		c.stats = nil
+		c.stats, c.every = nil, min(c.every, statsFailed)
 		c.errors.Inc()
 		c.outage.Failed(c.log, "stats", err)
 	}
@@ -110,26 +119,23 @@ func (c *StoreCollector) refresh(ctx context.Context) {
 	c.fresh = make(chan struct{})
 }
 
-// age is how long ago the store last answered, and a channel that is closed when it answers next.
-func (c *StoreCollector) age() (time.Duration, <-chan struct{}) {
+// due reports whether the store may be asked again, and returns a channel that is closed when it answers next.
+func (c *StoreCollector) due() (bool, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.answered.IsZero() {
-		return statsKept, c.fresh
-	}
-	return time.Since(c.answered), c.fresh
+	return c.answered.IsZero() || time.Since(c.answered) >= c.every, c.fresh
 }
 
 // Describe implements prometheus.Collector.
 func (c *StoreCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.regions, c.agents, c.batches} {
+	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.regions, c.agents, c.batches, c.counted} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector. Figures that cannot be had are left out.
 func (c *StoreCollector) Collect(ch chan<- prometheus.Metric) {
-	stats := c.latest()
+	stats, asked := c.latest()
 	if stats == nil {
 		return
 	}
@@ -170,11 +176,12 @@ func (c *StoreCollector) Collect(ch chan<- prometheus.Metric) {
 	for state, n := range stats.BatchTasks {
 		gauge(c.batches, float64(n), state)
 	}
+	gauge(c.counted, float64(asked.UnixMilli())/1000)
 }
 
-// latest gives figures that are as fresh as can be had without making the scrape wait; nil: none.
-func (c *StoreCollector) latest() *StoreStats {
-	if ago, fresh := c.age(); ago >= statsEvery {
+// latest gives figures that are as fresh as can be had without making the scrape wait, and when they were asked for; nil: none.
+func (c *StoreCollector) latest() (*StoreStats, time.Time) {
+	if due, fresh := c.due(); due {
 		select {
 		case c.wanted <- struct{}{}:
 		default: // a question is waiting already
@@ -188,10 +195,10 @@ func (c *StoreCollector) latest() *StoreStats {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.answered) > statsKept {
-		return nil
+	if time.Since(c.answered) > c.every+statsKept {
+		return nil, time.Time{}
 	}
-	return c.stats
+	return c.stats, c.asked
 }
 
 // foldTypes maps a row type, or a region, to its label. Declared types keep their names: there are as many as were declared. Of

@@ -32,6 +32,8 @@ func (r *rig) list(f store.TaskFilter) []task.ID {
 	r.t.Helper()
 	infos, err := r.List(r.ctx, f)
 	require.NoError(r.t, err)
+	requireWindows(r.t, r.ctx, r, f, 1)
+	requireWindows(r.t, r.ctx, r, f, 3)
 	out := make([]task.ID, len(infos))
 	for i := range infos {
 		out[i] = infos[i].ID
@@ -145,6 +147,7 @@ func (r *rig) stats() store.Stats {
 	r.t.Helper()
 	s, err := r.Stats(r.ctx)
 	require.NoError(r.t, err)
+	requireCounts(r.t, r.ctx, r)
 	return s
 }
 

@@ -195,6 +195,7 @@ type machine struct {
 	everStarted map[int]bool
 	letters     map[int]pair[task.ID] // of rows of on_failed: the task that has failed
 	open        []*openHold
+	compared    int   // how often
 	locks       *bool // whether the store has locks on rows; nil: not known yet
 	granted     []granted
 	heldLeases  []*heldLease
@@ -268,6 +269,7 @@ func (m *machine) compare(*rapid.T) {
 	}
 	m.everStarted = map[int]bool{}
 
+	m.compareWindows(want)
 	gotStats, err := m.real.Stats(ctx)
 	require.NoError(m.t, err)
 	wantStats, err := m.ideal.Stats(ctx)
@@ -281,6 +283,18 @@ func (m *machine) compare(*rapid.T) {
 	case AboutChunks:
 		m.compareChunks()
 	}
+}
+
+// compareWindows reads one list in windows, another one each time, and counts what there is with bounds.
+func (m *machine) compareWindows(all []store.TaskInfo) {
+	types := map[string]bool{}
+	for i := range all {
+		types[all[i].Type] = true
+	}
+	lists := searches(slices.Sorted(maps.Keys(types)))
+	m.compared++
+	requireWindows(m.t, m.t.Context(), m.real, lists[m.compared%len(lists)], 1+m.compared%3)
+	requireCounts(m.t, m.t.Context(), m.real)
 }
 
 // begin lets a tick pass.

@@ -29,6 +29,8 @@ const pageBytes = 8 << 20
 type taskPage struct {
 	Tasks []ops.Task `json:"tasks"`
 	Next  string     `json:"next,omitempty"`
+	// LookedBack is set where the page ends because enough was looked through.
+	LookedBack *ops.LookedBack `json:"looked_back_to,omitempty"`
 }
 
 func (a *API) listTasks(c *call) (any, error) {
@@ -48,13 +50,13 @@ func (a *API) listTasks(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, more, err := ops.PageTasks(c.ctx, s, f, pageBytes)
+	page, err := ops.PageTasks(c.ctx, s, f, pageBytes)
 	if err != nil {
 		return nil, err
 	}
-	p := taskPage{Tasks: list}
-	if more {
-		p.Next = c.next("before", strconv.FormatInt(int64(list[len(list)-1].ID), 10))
+	p := taskPage{Tasks: page.Tasks, LookedBack: page.LookedBack}
+	if page.Before > 0 {
+		p.Next = c.next("before", strconv.FormatInt(int64(page.Before), 10))
 	}
 	return p, nil
 }

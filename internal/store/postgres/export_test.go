@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"strconv"
 	"testing/fstest"
 	"time"
 
@@ -55,9 +56,14 @@ func (s *Store) Statements() map[string]string {
 
 // AllStatements are the texts of all statements that a plan can be made of: on the partition of a day, and with every filter.
 func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
-	where, _, err := filterSQL(store.TaskFilter{
-		Type: "a", Key: "b", Batch: 1, Before: 1, Labels: map[string]string{"a": "b"}, States: []task.State{task.StateFailed},
+	f, err := newFilter(s.schema, store.TaskFilter{
+		Type: "a", Key: "b", Batch: 1, Before: 1, Labels: map[string]string{"a": "b"}, States: task.States(),
+		Window: store.Window{From: 1},
 	})
+	if err != nil {
+		return nil, err
+	}
+	few, err := newFilter(s.schema, store.TaskFilter{Type: "a"})
 	if err != nil {
 		return nil, err
 	}
@@ -68,16 +74,28 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 	t := dayTable{name: day.UTC().Format("task_archive_20060102")}
 	texts := map[string]string{}
 	for name, q := range queries {
-		conditions := where
+		conditions := f.conditions()
 		switch name {
 		case "lock_removal", "detach", "finalize", "drop", "create_book", "lock_book", "lock_sessions", "record_step":
 			continue
+		case "counts":
+			if q, err = countedIndexes()[0].fill(s.schema, q); err != nil {
+				return nil, err
+			}
 		case "batches":
 			conditions = "b.id < @before AND b.name = @name AND b.state = ANY (@states::text[])"
 		}
 		filled, err := t.of(q).Fill("{where}", conditions)
 		if err != nil {
 			return nil, err
+		}
+		if filled, err = f.fill(filled); err != nil {
+			return nil, err
+		}
+		for placeholder, text := range map[string]string{"{or_finished}": f.finished(), "{order}": "t.id", "{other}": "t.id", "{few}": few.probe(few.liveProbes()) + " AND EXISTS (" + few.gather() + ")"} {
+			if filled, err = filled.Fill(placeholder, text); err != nil {
+				return nil, err
+			}
 		}
 		texts[name] = filled.Text
 	}
@@ -92,8 +110,8 @@ func (s *Store) BatchStatements() (map[string]string, error) {
 		"waiting": s.sql.BatchWaiting.Text, "left": s.sql.BatchLeft.Text, "failed": s.sql.BatchFailed.Text,
 		"finished": s.sql.BatchFinished.Text, "task": s.sql.BatchTask.Text,
 	}
-	for name, where := range map[string]string{"list tasks": "batch_id = @batch", "list failed tasks": "batch_id = @batch AND " + failedOnly} {
-		q, err := s.sql.ListOfBatch.Fill("{where}", where)
+	for name, states := range map[string][]task.State{"list tasks": nil, "list failed tasks": {task.StateFailed}} {
+		q, _, err := s.listQuery(store.TaskFilter{Batch: 1, States: states})
 		if err != nil {
 			return nil, err
 		}
@@ -118,18 +136,42 @@ func (s *Store) ListStatements() (map[string]string, error) {
 	texts := map[string]string{}
 	for name, f := range map[string]store.TaskFilter{
 		"list all": {}, "list a type": {Type: "type1"}, "list before": {Before: 1000},
-		"list failed": {States: []task.State{task.StateFailed}},
+		"list failed": {States: []task.State{task.StateFailed}}, "list running": {States: []task.State{task.StateRunning}},
+		"list few":              {Type: "type1", Window: store.Window{Few: true}},
+		"list labels":           {Labels: map[string]string{"a": "b"}, Window: store.Window{From: 1}},
+		"list many":             {Key: "k", Window: store.Window{From: 1, Many: true}},
+		"list failed of a type": {Type: "type1", States: []task.State{task.StateFailed}, Window: store.Window{From: 1}},
 	} {
-		where, _, err := filterSQL(f)
-		if err != nil {
-			return nil, err
-		}
-		q, err := s.sql.List.Fill("{where}", where)
+		q, _, err := s.listQuery(f)
 		if err != nil {
 			return nil, err
 		}
 		texts[name] = q.Text
+		n, err := newFilter(s.schema, f)
+		if err != nil {
+			return nil, err
+		}
+		if q, err = n.window(s.sql.Window, false, false); err != nil {
+			return nil, err
+		}
+		if q != nil {
+			texts["window: "+name] = q.Text
+		}
+		if probes := n.liveProbes(); len(probes) > 0 {
+			if q, err = s.sql.Few.Fill("{few}", n.probe(probes)); err != nil {
+				return nil, err
+			}
+			texts["few: "+name] = q.Text
+		}
 	}
+	for n, i := range countedIndexes() {
+		q, err := i.fill(s.schema, s.sql.Counts)
+		if err != nil {
+			return nil, err
+		}
+		texts["count "+strconv.Itoa(n)] = q.Text
+	}
+	texts["count held"] = s.sql.CountsHeld.Text
 	return texts, nil
 }
 

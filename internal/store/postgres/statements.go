@@ -26,15 +26,16 @@ func sharedText() (sqltext.Shared, error) {
 // statements are the compiled queries, each with the schema's name filled in: constant texts, since pgx prepares a statement
 // once for each text and connection. Each field has the statement of its name: ClaimRegion is claim_region.
 type statements struct {
-	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, ClaimLimited, Claimed, NextDue           *sqltext.Query
-	LockLimits, LockTenants, DeclareLimits, KeepPlaces, GiveTokens, ForgetBuckets            *sqltext.Query
-	Exchange, ClaimExchange, WantPlaces                                                      *sqltext.Query
-	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                        *sqltext.Query
-	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                 *sqltext.Query
-	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, ListAgents, OrderAgent *sqltext.Query
-	DeclareBlocks, DeclaredBlocks, Declarations, BlockHistory, PutPolicies, Policies         *sqltext.Query
-	Enqueue, EnqueueLive, FindKey, Get, History, List, ListOfBatch, Stats, Archived          *sqltext.Query
-	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                          *sqltext.Query
+	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, ClaimLimited, Claimed, NextDue            *sqltext.Query
+	LockLimits, LockTenants, DeclareLimits, KeepPlaces, GiveTokens, ForgetBuckets             *sqltext.Query
+	Exchange, ClaimExchange, WantPlaces                                                       *sqltext.Query
+	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                         *sqltext.Query
+	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                  *sqltext.Query
+	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, ListAgents, OrderAgent  *sqltext.Query
+	DeclareBlocks, DeclaredBlocks, Declarations, BlockHistory, PutPolicies, Policies          *sqltext.Query
+	Enqueue, EnqueueLive, FindKey, Get, History, List, ListOfBatch, Stats, Counts, CountsHeld *sqltext.Query
+	Window, Few                                                                               *sqltext.Query
+	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                           *sqltext.Query
 	CreateBatch, SealBatch, CancelBatch, RetryBatch, RollbackBatch, Batches, IsBatch, BatchFailures, BatchTasks,
 	SumBatches, ApplyFold *sqltext.Query
 	Operations, AnyOperation, BatchRunning, BatchWaiting, BatchLeft, BatchFailed, BatchFinished, BatchTask,

@@ -20,10 +20,6 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		if stats.BatchTasks, err = s.batchTasks(ctx, conn); err != nil {
 			return err
 		}
-		archive := s.schema.fill("{schema}.task_archive")
-		if err := queryRow(ctx, conn, s.sql.Archived, arg("archive", archive)).Scan(&stats.Archived); err != nil {
-			return err
-		}
 		var c store.TypeCount
 		var due int64
 		var oldest *int64

@@ -1,14 +1,10 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -112,93 +108,6 @@ func (t *snapshot) history(id task.ID) (list []store.AttemptInfo, err error) {
 	return list, err
 }
 
-// List returns tasks that match, newest first.
-func (s *Store) List(ctx context.Context, f store.TaskFilter) (found []store.TaskInfo, err error) {
-	limit := store.PageSize(f.Limit)
-	err = s.view(ctx, "list tasks", func(t *snapshot) error {
-		for _, list := range []*sqltext.Query{t.sql.ListLive, t.sql.ListFinished, t.sql.ListFollowers} {
-			q, args, err := t.sql.listQuery(list, f)
-			if err != nil {
-				return err
-			}
-			if err := t.query(scanInfos(&found), q, append(args, arg("limit", limit))...); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	slices.SortFunc(found, func(a, b store.TaskInfo) int { return cmp.Compare(b.ID, a.ID) })
-	return found[:min(limit, len(found))], err
-}
-
-// listQuery returns one of the statements that read the tasks that match, newest first, and its arguments but for the limit.
-func (q *statements) listQuery(list *sqltext.Query, f store.TaskFilter) (*sqltext.Query, []sqltext.Arg, error) {
-	where, args := conditions(f)
-	if list == q.ListFinished {
-		index := unsuccessful(f)
-		if index != "" {
-			index = "INDEXED BY " + index
-			where = append(where, "state <> 'succeeded'")
-		}
-		var err error
-		if list, err = list.Fill("{index}", index); err != nil {
-			return nil, nil, err
-		}
-	}
-	list, err := list.Fill("{where}", conjunction(where))
-	return list, args, err
-}
-
-// conjunction returns the condition that all of the conditions are met.
-func conjunction(conditions []string) string {
-	if len(conditions) == 0 {
-		return "true"
-	}
-	return strings.Join(conditions, " AND ")
-}
-
-// unsuccessful returns the index that has only the finished rows that did not succeed, where a filter is for such; "" where
-// another serves better. The planner cannot know that nearly all rows succeed.
-func unsuccessful(f store.TaskFilter) string {
-	switch {
-	case f.Key != "" || len(f.States) == 0 || slices.Contains(f.States, task.StateSucceeded):
-		return ""
-	case f.Batch != 0:
-		return "task_archive_batch_unsuccessful"
-	case f.Type != "":
-		return ""
-	}
-	return "task_archive_unsuccessful"
-}
-
-// conditions returns a filter as SQL, and its arguments.
-func conditions(f store.TaskFilter) (all []string, args []sqltext.Arg) {
-	add := func(condition string, values ...sqltext.Arg) {
-		all, args = append(all, condition), append(args, values...)
-	}
-	if f.Type != "" {
-		add("type = @type", arg("type", f.Type))
-	}
-	if f.Key != "" {
-		add("key = @key", arg("key", f.Key))
-	}
-	if f.Batch != 0 {
-		add("batch_id = @batch", arg("batch", int64(f.Batch)))
-	}
-	if f.Before != 0 {
-		add("id < @before", arg("before", int64(f.Before)))
-	}
-	if len(f.States) > 0 {
-		add("state IN (SELECT value FROM json_each(@states))", arg("states", jsonList(f.States)))
-	}
-	for name, value := range f.Labels {
-		n := strconv.Itoa(len(args))
-		add("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = @label"+n+" AND label.value = @value"+n+")",
-			arg("label"+n, name), arg("value"+n, value))
-	}
-	return all, args
-}
-
 // counting is a statement that counts the live rows of each type in some states, in their order.
 type counting struct {
 	query  *sqltext.Query
@@ -233,10 +142,8 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 				return err
 			}
 		}
-		if st.BatchTasks, err = t.batchTasks(); err != nil {
-			return err
-		}
-		return t.row([]any{&st.Archived}, t.sql.CountArchived)
+		st.BatchTasks, err = t.batchTasks()
+		return err
 	})
 	return st, err
 }

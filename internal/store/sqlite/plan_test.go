@@ -305,7 +305,7 @@ func TestPlansOfLists(t *testing.T) {
 		{store.TaskFilter{Batch: 7}, "SEARCH task_archive USING INDEX task_archive_batch (batch_id=?)"},
 		{store.TaskFilter{Before: 7}, "SEARCH task_archive USING INTEGER PRIMARY KEY (rowid<?)"},
 	} {
-		q, _, err := h.sql.listQuery(h.sql.ListFinished, c.filter)
+		q, _, err := h.sql.listQuery(h.sql.ListFinished, c.filter, nil)
 		require.NoError(t, err)
 		plan := h.plan(t, q.Text)
 		require.Contains(t, plan, c.needs, "%+v", c.filter)

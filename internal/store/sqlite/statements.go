@@ -52,13 +52,14 @@ type statements struct {
 	// declared.sql
 	AgentName, ForgetBlockDeclarers, PutBlock, PutDeclarer, DeclaredBlocks, Declarations, BlockHistory *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
-	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow     *sqltext.Query
-	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers  *sqltext.Query
-	CountDue, CountRollback, CountHeld, CountTurns, CountAfter, CountRunning, CountArchived *sqltext.Query
-	ListBatches, BatchExists, Failures, CountBatchTasks                                     *sqltext.Query
-	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                          *sqltext.Query
-	MarkByFailure, EndBatch, InsertFinishTask                                               *sqltext.Query
-	CountTenantDue, CountTenantRollback                                                     *sqltext.Query
+	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow    *sqltext.Query
+	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers *sqltext.Query
+	CountDue, CountRollback, CountHeld, CountTurns, CountAfter, CountRunning,
+	LiveDepth, FinishedDepth, FollowerDepth, Few, Gather, NextPair, NextType, CountPair, CountDueOfPair, CountDueOfTenants, CountFirst *sqltext.Query
+	ListBatches, BatchExists, Failures, CountBatchTasks *sqltext.Query
+	AnyUnseen, SeeBatches, SumBatches, SummedBatch      *sqltext.Query
+	MarkByFailure, EndBatch, InsertFinishTask           *sqltext.Query
+	CountTenantDue, CountTenantRollback                 *sqltext.Query
 	// operate.sql, step.sql
 	Standing, Cancel, CancelAnswer, Retry, IsChunk, RetryAnswer, Rollback, RollbackAnswer  *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query

@@ -60,6 +60,14 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo,
 	return out[:min(store.PageSize(f.Limit), len(out))], nil
 }
 
+// Counts is Stats: there are few rows.
+func (s *Store) Counts(ctx context.Context) (store.Stats, error) { return s.Stats(ctx) }
+
+// Window returns all tasks: they are in memory.
+func (s *Store) Window(context.Context, store.TaskFilter, int) (w store.Window, err error) {
+	return w, nil
+}
+
 func matches(f store.TaskFilter, r *Row) bool {
 	labels := map[string]string{}
 	if r.Labels != nil && json.Unmarshal(r.Labels, &labels) != nil {
@@ -73,7 +81,7 @@ func matches(f store.TaskFilter, r *Row) bool {
 	return (f.Type == "" || f.Type == r.Type) &&
 		(f.Key == "" || f.Key == r.Key) &&
 		(f.Batch == 0 || f.Batch == r.Batch) &&
-		(f.Before == 0 || r.ID < f.Before) &&
+		(f.Before == 0 || r.ID < f.Before) && r.ID >= f.Window.From &&
 		(len(f.States) == 0 || slices.Contains(f.States, r.State))
 }
 
@@ -116,7 +124,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	}
 	defer s.mu.Unlock()
 	stats := store.Stats{
-		Due: map[string]int64{}, OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}, Archived: int64(len(s.archive)),
+		Due: map[string]int64{}, OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{},
 	}
 	declared := map[string]bool{}
 	for session, a := range s.agents {

@@ -18,10 +18,3 @@ FROM (
 -- The hot table by type and state, with the age in microseconds of the oldest row that is due; one that waits for its lock is not.
 SELECT type, state, count(*), count(*) FILTER (WHERE run_at <= now() AND held IS NULL), (extract(epoch FROM now() - min(run_at) FILTER (WHERE run_at <= now() AND held IS NULL)) * 1000000)::bigint
 FROM {schema}.task GROUP BY type, state ORDER BY type, state
-
--- name: archived
--- Estimates how many rows the archive has, as the planner does: to count them could take minutes. @archive is its name,
--- qualified and quoted.
-SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint
-FROM pg_catalog.pg_inherits AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
-WHERE i.inhparent = to_regclass(@archive)

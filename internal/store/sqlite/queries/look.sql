@@ -10,7 +10,7 @@ SELECT ran_fence, session, ifnull(policy, 0), phase, attempt, outcome, ifnull(er
 FROM attempt WHERE task_id = @id ORDER BY fence;
 
 -- name: list_live
--- {where} are the conditions of a filter (conditions in look.go): one text for all filters could use no index.
+-- {where} are the conditions of a filter (conditions in list.go): one text for all filters could use no index.
 SELECT {task_columns region=ifnull(spilled_from,region) spilled=(ifnull(spilled_from,'')<>'')},
     NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_requested_at,
     cancel_requested_by, ifnull(held, ''),
@@ -19,7 +19,7 @@ FROM task WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 
 -- name: list_finished
--- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in look.go).
+-- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in list.go).
 SELECT {task_columns region=region spilled=false},
     finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by, '',
     ifnull((SELECT name FROM agent WHERE session = task_archive.session), ''), 0, ifnull(nullif(failed_task, id), 0)
@@ -33,6 +33,24 @@ SELECT {task_columns region=region spilled=spilled},
     NULL AS cancel_requested_by, '', '', ifnull(follows, 0), 0
 FROM followers WHERE {where}
 ORDER BY id DESC LIMIT @limit;
+
+-- name: live_depth
+-- The id that so many live rows that meet {where} come before, from the highest id down.
+SELECT id FROM task WHERE {where} ORDER BY id DESC LIMIT 1 OFFSET @skip;
+
+-- name: finished_depth
+SELECT id FROM task_archive {index} WHERE {where} ORDER BY id DESC LIMIT 1 OFFSET @skip;
+
+-- name: follower_depth
+SELECT id FROM follow WHERE {where} ORDER BY id DESC LIMIT 1 OFFSET @skip;
+
+-- name: few
+-- Reports whether few rows meet conditions, each of which an index answers (window.go).
+SELECT {where};
+
+-- name: gather
+-- The ids of rows that an index has.
+SELECT id FROM task {index} WHERE {where};
 
 -- name: followed_by
 -- The follower of a live task; 0: none.
@@ -88,5 +106,38 @@ FROM task INDEXED BY task_after WHERE held = 'after' GROUP BY type;
 SELECT type, min(run_at), 0, count(*) FILTER (WHERE state = 'running'), count(*) FILTER (WHERE state = 'rollback_running')
 FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running') GROUP BY type;
 
--- name: count_archived
-SELECT count(*) FROM task_archive;
+-- name: next_pair
+-- The type and region that come next among the rows of an index ({index}, {where}; counts.go): the regions of the type, and then the next type.
+SELECT type, ifnull(region, '') FROM task {index} WHERE {where} AND type = @type AND ifnull(region, '') > @region
+ORDER BY ifnull(region, '') LIMIT 1;
+
+-- name: next_type
+SELECT type, ifnull(region, '') FROM task {index} WHERE {where} AND type > @type ORDER BY type, ifnull(region, '') LIMIT 1;
+
+-- name: count_pair
+-- Counts the first rows of a type and region.
+SELECT count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending'),
+    count(*) FILTER (WHERE state = 'rollback_pending')
+FROM (SELECT state FROM task {index} WHERE {where} AND type = @type AND ifnull(region, '') = @region LIMIT @most);
+
+-- name: count_due_of_pair
+-- Counts those that are due, the first of each priority.
+SELECT sum(due), min(oldest), max(due) FROM (
+    WITH RECURSIVE level (p) AS (SELECT -10 UNION ALL SELECT p + 1 FROM level WHERE p < 10)
+    SELECT
+        (SELECT count(*) FROM (
+            SELECT 1 FROM task {index}
+            WHERE {where} AND type = @type AND ifnull(region, '') = @region AND priority = level.p AND run_at <= @now LIMIT @most)) AS due,
+        (SELECT run_at FROM task {index}
+            WHERE {where} AND type = @type AND ifnull(region, '') = @region AND priority = level.p AND run_at <= @now
+            ORDER BY run_at LIMIT 1) AS oldest
+    FROM level);
+
+-- name: count_due_of_tenants
+-- The same among the first rows, whose tenants come before their priorities.
+SELECT count(*), min(run_at), 0
+FROM (SELECT run_at FROM task {index} WHERE {where} AND type = @type AND ifnull(region, '') = @region LIMIT @most) WHERE run_at <= @now;
+
+-- name: count_first
+-- Counts the first rows of another index.
+SELECT type, state, count(*) FROM (SELECT type, state FROM task {index} WHERE {where} LIMIT @most) GROUP BY type, state;
