@@ -34,7 +34,9 @@ func (r *redacting) List(context.Context, store.TaskFilter) ([]store.TaskInfo, e
 	return []store.TaskInfo{r.task}, nil
 }
 
-func (r *redacting) Window(context.Context, store.TaskFilter, int) (w store.Window, err error) { return w, nil }
+func (r *redacting) Window(context.Context, store.TaskFilter, int) (w store.Window, err error) {
+	return w, nil
+}
 
 func (r *redacting) ListSchedules(context.Context, store.ScheduleFilter) (store.ScheduleList, error) {
 	return store.ScheduleList{List: []store.ScheduleInfo{r.plan}, Now: time.Now()}, nil

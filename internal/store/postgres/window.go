@@ -102,14 +102,14 @@ func (n *filter) below(more ...string) string {
 	return strings.Join(append(more, "true"), " AND ")
 }
 
-// plain reports whether the filter is for no more than what is given, of a type, states, a key and labels.
-func (n *filter) plain(typ, states, key bool) bool {
-	return (typ || n.of.Type == "") && (states || len(n.of.States) == 0) && (key || n.of.Key == "") && len(n.of.Labels) == 0
+// plain reports whether the filter is for no more than a type and states, where these are given, and a batch.
+func (n *filter) plain(typ, states bool) bool {
+	return (typ || n.of.Type == "") && (states || len(n.of.States) == 0) && n.of.Key == "" && len(n.of.Labels) == 0
 }
 
 func (n *filter) liveDepth(few bool) string {
 	switch {
-	case few, n.live() == nothing, n.only(task.State.Running), n.plain(false, false, false), n.of.Key != "":
+	case few, n.live() == nothing, n.only(task.State.Running), n.plain(false, false), n.of.Key != "":
 		return nothing
 	case n.of.Batch != 0:
 		return n.below("t.batch_id = @batch", "t.state IN ('pending', 'retry_pending', 'rollback_pending')")
@@ -122,7 +122,7 @@ func (n *filter) finishedDepths(fewLive, few bool) [2]string {
 	byType, byState := n.below(n.within("t.type", "t.id")), n.below("t.state <> 'succeeded'")
 	failed := n.only(hasFailed)
 	switch {
-	case few, n.finished() == nothing, n.plain(true, false, false) && n.of.Batch == 0 && fewLive, n.of.Batch != 0 && n.plain(false, failed, false):
+	case few, n.finished() == nothing, n.plain(true, false) && n.of.Batch == 0 && fewLive, n.of.Batch != 0 && n.plain(false, failed):
 		return [2]string{nothing, nothing}
 	case n.of.Batch != 0 && failed:
 		c := n.below(n.within("t.batch_id", "t.id"), "t.batch_id IS NOT NULL", "t."+failedOnly)
@@ -138,7 +138,7 @@ func (n *filter) finishedDepths(fewLive, few bool) [2]string {
 }
 
 func (n *filter) followersDepth() string {
-	if n.followers() == nothing || n.plain(false, false, false) || n.of.Type != "" && n.of.Key != "" {
+	if n.followers() == nothing || n.plain(false, false) || n.of.Type != "" && n.of.Key != "" {
 		return nothing
 	}
 	return n.below()

@@ -34,7 +34,7 @@ func (s *Store) Window(ctx context.Context, f store.TaskFilter, rows int) (w sto
 			return err
 		}
 		if !(f.Type != "" && f.Key != "") && t.sql.mayHave(t.sql.ListFollowers, f) && f.Batch == 0 {
-			if err := d.of(t.sql.FollowerDepth, ""); err != nil {
+			if err := d.of(t.sql.FollowerDepth); err != nil {
 				return err
 			}
 		}
@@ -73,8 +73,8 @@ func (d *depths) id(q *sqltext.Query, index string, where ...string) (id task.ID
 }
 
 // of has the window begin where so many rows of a table have been looked at.
-func (d *depths) of(q *sqltext.Query, index string, where ...string) error {
-	id, err := d.id(q, index, where...)
+func (d *depths) of(q *sqltext.Query, where ...string) error {
+	id, err := d.id(q, "", where...)
 	d.from = max(d.from, id)
 	return err
 }
@@ -84,11 +84,11 @@ func (d *depths) live() error {
 	case !d.t.sql.mayHave(d.t.sql.ListLive, d.f), d.f.Key != "":
 		return nil
 	case d.f.Batch == 0:
-		return d.of(d.t.sql.LiveDepth, "")
+		return d.of(d.t.sql.LiveDepth)
 	}
 	for _, s := range task.States() {
 		if s.Live() && (len(d.f.States) == 0 || slices.Contains(d.f.States, s)) {
-			if err := d.of(d.t.sql.LiveDepth, "", "batch_id = @batch", "state = '"+string(s)+"'"); err != nil {
+			if err := d.of(d.t.sql.LiveDepth, "batch_id = @batch", "state = '"+string(s)+"'"); err != nil {
 				return err
 			}
 		}
@@ -114,7 +114,7 @@ func (d *depths) finished() error {
 		}
 	}
 	if index == "" {
-		return d.of(q, "", where...)
+		return d.of(q, where...)
 	}
 	id, err := d.id(q, "INDEXED BY "+index, append(where, "state <> 'succeeded'")...)
 	if err == nil && id > 0 && f.Type != "" && f.Batch == 0 {
@@ -184,7 +184,8 @@ func (d *depths) few() (few bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return few, d.t.row([]any{&few}, q, given(q, []sqltext.Arg{arg("type", d.f.Type), arg("most", fewRows)})...)
+	err = d.t.row([]any{&few}, q, given(q, []sqltext.Arg{arg("type", d.f.Type), arg("most", fewRows)})...)
+	return few, err
 }
 
 // gather returns the ids of all live rows that the filter may be for.
