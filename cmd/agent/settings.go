@@ -7,6 +7,7 @@ import (
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/work"
 )
@@ -57,7 +58,9 @@ func (a *agent) batching(ctx context.Context, how batching) error {
 		<-ctx.Done()
 		return nil
 	}
-	l := batch.New(batch.Options{Work: batch.NewEngine(a.store), Poll: how.poll, Log: a.log, Metrics: a.metrics})
+	l := batch.New(batch.Options{
+		Work: batch.NewEngine(a.store), Bulk: batch.NewBulk(a.store, ops.NamedSignature), Poll: how.poll, Log: a.log, Metrics: a.metrics,
+	})
 	a.batches.Store(l)
 	return l.Run(ctx)
 }

@@ -42,7 +42,9 @@ type dataStore interface {
 	ops.Orphans
 	ops.Declarations
 	ops.Batches
+	ops.Bulks
 	batch.Store
+	batch.BulkStore
 	schedule.Store
 	schedule.Declarations
 	chunk.Store

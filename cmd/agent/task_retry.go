@@ -6,10 +6,12 @@ import (
 )
 
 type taskRetryCmd struct {
-	ID []taskID `arg:"" help:"Ids of the tasks."`
+	ID []taskID `arg:"" optional:"" help:"Ids of the tasks."`
 	By string   `help:"Who requests it; recorded." placeholder:"WHO"`
 
 	Payload *string `help:"Retry one task with another payload: JSON, @FILE, or - for standard input." placeholder:"JSON"`
+
+	bulkChange
 }
 
 // Help gives examples.
@@ -22,18 +24,23 @@ its batch is being cancelled or rolled back.
 
 With --payload the task gets another payload, which it keeps; what it was is not. Then exit 1, too, if the task is in another state or is
 a chunk of a plan. Exit 2 if the payload is not JSON or too large.
-
+` + bulkHelp + `
 Examples:
 
     leasehold task retry 4211
     leasehold task retry 4211 --payload '{"invoice": 8}'
-    leasehold task retry 4211 4212 --by alice -o json`
+    leasehold task retry 4211 4212 --by alice -o json
+    leasehold task retry --type invoice.send --state failed --since 2h --dry-run
+    leasehold task retry --error-signature "HTTP 502 from billing" --since 2h --yes --by alice`
 }
 
 // Run retries.
 func (c taskRetryCmd) Run(a *app) error {
-	if c.Payload != nil && len(c.ID) > 1 {
-		return usagef("--payload is for one task, not for %d", len(c.ID))
+	if c.Payload == nil {
+		return c.change(a, ops.VerbRetry, c.ID, c.By)
+	}
+	if f, err := c.filter(); err != nil || len(c.ID) != 1 || !f.Empty() || c.Change != 0 {
+		return usagef("--payload is for one task, named by its id")
 	}
 	payload, err := readDocument("--payload", c.Payload, a.in)
 	if err == nil {
@@ -46,8 +53,10 @@ func (c taskRetryCmd) Run(a *app) error {
 }
 
 type taskRollbackCmd struct {
-	ID []taskID `arg:"" help:"Ids of the tasks."`
+	ID []taskID `arg:"" optional:"" help:"Ids of the tasks."`
 	By string   `help:"Who requests it; recorded, and passed to running tasks." placeholder:"WHO"`
+
+	bulkChange
 }
 
 // Help gives examples.
@@ -55,14 +64,15 @@ func (taskRollbackCmd) Help() string {
 	return `Runs the rollback of each task's type ("rollback_pending"). Running tasks are first asked to stop ("cancelling"), and
 are rolled back once they have ended. Tasks that never started are cancelled. Prints the resulting state of each task.
 Exit 1 if one does not exist, or cannot be rolled back because its type has no rollback.
-
+` + bulkHelp + `
 Examples:
 
     leasehold task rollback 4211
-    leasehold task rollback 4211 4212 --by alice -o json`
+    leasehold task rollback 4211 4212 --by alice -o json
+    leasehold task rollback --type invoice.send --state succeeded --since 2026-11-20T08:00:00Z --yes`
 }
 
 // Run rolls back.
 func (c taskRollbackCmd) Run(a *app) error {
-	return a.changeTasks(ops.VerbRollback, c.ID, c.By)
+	return c.change(a, ops.VerbRollback, c.ID, c.By)
 }

@@ -71,3 +71,12 @@ func (l *Loop) logStep(s *store.Stepped) {
 	}
 	l.o.Log.Info("operation ended", attrs...)
 }
+
+// logBulk logs a bulk change that is over.
+func (l *Loop) logBulk(b *store.Bulk) {
+	log, attrs := l.o.Log.Info, []any{slog.Int64("change", b.ID), slog.String("verb", b.Verb), slog.Int64("tasks", b.Done)}
+	if b.Refused > 0 {
+		log, attrs = l.o.Log.Warn, append(attrs, slog.Int64("refused", b.Refused))
+	}
+	log("bulk change ended", attrs...)
+}

@@ -14,6 +14,7 @@ import (
 // Options are the parts and the settings of a Loop.
 type Options struct {
 	Work    Work
+	Bulk    BulkWork      // nil: no bulk changes
 	Poll    time.Duration // about how often to look for work without a notification; > 0
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
@@ -43,21 +44,26 @@ type Loop struct {
 	o    Options
 	fold *work.Loop
 	step *work.Loop
+	bulk *work.Loop
 
 	folding  sync.Mutex // held by a fold
 	stepping sync.Mutex // held by a step
 	rows     int        // of the next step
+
+	bulking  sync.Mutex // held by a step of a bulk change
+	bulkRows int        // of the next one
 }
 
 // New returns a loop; Run runs it.
 func New(o Options) *Loop {
-	l := &Loop{o: o, rows: maxRows}
+	l := &Loop{o: o, rows: maxRows, bulkRows: bulkRows}
 	l.fold = l.repeat("fold", l.foldOnce, foldPace, foldGap)
 	l.step = l.repeat("step", l.stepOnce, stepPace, stepGap)
+	l.bulk = l.repeat("bulk", l.bulkOnce, stepPace, stepGap)
 	return l
 }
 
-// repeat returns a loop that makes one kind of call. Of the two of them, one calls each Poll while there is nothing to do.
+// repeat returns a loop that makes one kind of call. Each calls once a Poll while there is nothing to do.
 func (l *Loop) repeat(name string, call func(context.Context) (work.Seen, error), pace, gap time.Duration) *work.Loop {
 	return work.New(work.Options{
 		Name: name, Call: call, Timeout: callTimeout,
@@ -71,6 +77,9 @@ func (l *Loop) repeat(name string, call func(context.Context) (work.Seen, error)
 func (l *Loop) Note() {
 	l.fold.Note()
 	l.step.Note()
+	if l.o.Bulk != nil {
+		l.bulk.Note()
+	}
 }
 
 // Run works until ctx ends, and returns nil within work.LastCall then. Errors are logged, counted, and tried again.
@@ -78,6 +87,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { l.fold.Run(ctx) })
 	loops.Go(func() { l.step.Run(ctx) })
+	if l.o.Bulk != nil {
+		loops.Go(func() { l.bulk.Run(ctx) })
+	}
 	loops.Wait()
 	return nil
 }
@@ -94,10 +106,14 @@ func (l *Loop) Settle(ctx context.Context) (changed bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		if !stepped.Busy && f.Batches < foldLimit {
+		bulk, err := l.bulkOnce(ctx)
+		if err != nil {
+			return true, err
+		}
+		if !stepped.Busy && !bulk.Busy && f.Batches < foldLimit {
 			return changed || f.Missed > 0, nil
 		}
-		changed = changed || stepped.Busy
+		changed = changed || stepped.Busy || bulk.Busy
 	}
 }
 
@@ -149,4 +165,33 @@ func (l *Loop) stepOnce(ctx context.Context) (work.Seen, error) {
 		l.fold.Note() // the batch may be done now
 	}
 	return work.Seen{Busy: s.Ended || s.Rows > 0, Found: s.Found, Waits: s.Found}, nil
+}
+
+// bulkOnce carries on a bulk change once.
+func (l *Loop) bulkOnce(ctx context.Context) (work.Seen, error) {
+	if l.o.Bulk == nil {
+		return work.Seen{}, nil
+	}
+	l.bulking.Lock()
+	defer l.bulking.Unlock()
+	start := time.Now()
+	s, err := l.o.Bulk.Step(ctx, l.bulkRows)
+	if err != nil {
+		l.bulkRows = max(l.bulkRows/2, minRows)
+		return work.Seen{}, err
+	}
+	switch took := time.Since(start); {
+	case took > slowStep:
+		l.bulkRows = max(l.bulkRows/2, minRows)
+	case took < quickStep && s.Moved:
+		l.bulkRows = min(l.bulkRows*2, bulkRows)
+	}
+	if s.Moved {
+		l.fold.Note() // a batch may be done now
+		l.step.Note() // tasks that run may be rolled back once they have ended
+		if s.Bulk.EndedAt != nil {
+			l.logBulk(s.Bulk)
+		}
+	}
+	return work.Seen{Busy: s.Moved, Found: s.Found, Waits: s.Found}, nil
 }

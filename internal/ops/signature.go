@@ -28,6 +28,9 @@ func Signature(text string) string {
 	return OneLine(s.out.String(), maxSignature)
 }
 
+// NamedSignature is Signature, and "no reason given" where that is empty.
+func NamedSignature(text string) string { return cmp.Or(Signature(text), "no reason given") }
+
 // dropAttempt leaves out how often a task was tried: "attempt 3 of 3 failed: no such host" and "no such host" are alike.
 // Any other end than a plain failure stays.
 func dropAttempt(text string) string {
@@ -203,7 +206,7 @@ type Failures struct {
 
 // Add counts the failure of one task. The first of each kind is its example.
 func (f *Failures) Add(id task.ID, text string) {
-	sign := cmp.Or(Signature(text), "no reason given")
+	sign := NamedSignature(text)
 	if f.groups == nil {
 		f.groups = make(map[string]*FailureGroup)
 	}

@@ -14,6 +14,9 @@ var ErrNoAgent = errors.New("no such agent is present")
 // ErrNoSchedule says that there is no schedule of this name.
 var ErrNoSchedule = errors.New("no such schedule")
 
+// ErrNoBulk says that there is no such bulk change. It may have been past its retention.
+var ErrNoBulk = errors.New("no such bulk change")
+
 // InputError is a mistake in a request: the store refuses the values. Its text names the value and the remedy.
 type InputError struct{ Text string }
 

@@ -192,6 +192,9 @@ func Explained() []Check {
 	return append(part{"situation", situationChecks()}.named(), part{"doctor", doctorChecks()}.named()...)
 }
 
+// Bulk lists the checks of changes of all tasks that match a filter. The model makes none.
+func Bulk() []Check { return part{"bulk", bulkChecks()}.named() }
+
 // part is some checks that are about one thing.
 type part struct {
 	name   string

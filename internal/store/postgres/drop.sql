@@ -7,8 +7,8 @@ DROP TRIGGER schedule_changed ON {schema}.schedule;
 DROP TRIGGER schedule_deleted ON {schema}.schedule;
 ALTER TABLE {schema}.task DROP CONSTRAINT "columns must be within their bounds";
 ALTER TABLE {schema}.follow DROP CONSTRAINT "columns must be within their bounds";
-DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step,
-    {schema}.archive, {schema}.await, {schema}.begin_waiting, {schema}.count_ends, {schema}.decide_dependents, {schema}.look_at_predecessors, {schema}.unblock, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
+DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_bulk, {schema}.apply_fold, {schema}.apply_step,
+    {schema}.archive, {schema}.await, {schema}.begin_waiting, {schema}.bulk_ask, {schema}.bulk_cancel, {schema}.bulk_cancel_followers, {schema}.bulk_revive, {schema}.count_ends, {schema}.decide_dependents, {schema}.look_at_predecessors, {schema}.unblock, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
     {schema}.cancel_batch, {schema}.cancel_follower, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.check_on_live, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.cron_value, {schema}.cron_values,
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.enqueue_result,
@@ -26,13 +26,13 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.resume_chunks, {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_dependents, {schema}.revive_dependents_of, {schema}.revive_one,
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
     {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
-    {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_first, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
+    {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_bulk, {schema}.start_first, {schema}.start_operation, {schema}.stop_bulk, {schema}.step_revive, {schema}.sum_batches,
     {schema}.sum_deltas, {schema}.take_complete, {schema}.take_locks, {schema}.take_pings, {schema}.task_fits, {schema}.task_inserted, {schema}.unfit,
     {schema}.wanted_limits, {schema}.weight, {schema}.with_rollback;
-DROP VIEW {schema}.redactions, {schema}.orphans, {schema}.sequences, {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;
+DROP VIEW {schema}.bulk_changes, {schema}.redactions, {schema}.orphans, {schema}.sequences, {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;
 DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
     {schema}.batch_gate_0, {schema}.batch_gate_1, {schema}.batch_gate_2, {schema}.batch_gate_3, {schema}.batch_gate_4,
-    {schema}.batch_gate_5, {schema}.batch_gate_6, {schema}.batch_gate_7, {schema}.operation, {schema}.audit,
+    {schema}.batch_gate_5, {schema}.batch_gate_6, {schema}.batch_gate_7, {schema}.operation, {schema}.bulk_change, {schema}.audit,
     {schema}.agent, {schema}.lease, {schema}.policy, {schema}.setting, {schema}.secret, {schema}.removal,
     {schema}.schedule, {schema}.schedule_declaration, {schema}.schedule_declarer, {schema}.schedule_zone,
     {schema}.chunk_plan, {schema}.chunk_pass, {schema}.chunk_range, {schema}.chunk_declaration,

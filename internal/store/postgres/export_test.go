@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
+	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
@@ -54,6 +58,18 @@ func (s *Store) Statements() map[string]string {
 	return texts
 }
 
+// LookBulkText is the text of a look of a bulk change, with its arguments.
+func (s *Store) LookBulkText(t testing.TB, l *store.BulkLook) string {
+	t.Helper()
+	q, args, err := s.lookBulk(l)
+	require.NoError(t, err)
+	text := q.Text
+	for i, v := range slices.Backward(q.Args(args...)) {
+		text = strings.ReplaceAll(text, fmt.Sprintf("$%d", i+1), fmt.Sprintf("'%v'", v))
+	}
+	return text
+}
+
 // AllStatements are the texts of all statements that a plan can be made of: on the partition of a day, and with every filter.
 func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 	f, err := newFilter(s.schema, store.TaskFilter{
@@ -84,6 +100,10 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 			}
 		case "batches":
 			conditions = "b.id < @before AND b.name = @name AND b.state = ANY (@states::text[])"
+		case "bulks":
+			conditions = "c.ended_at IS NULL AND c.id > @after"
+		case "look_bulk":
+			conditions = "a.state <> 'succeeded' AND a.type = @type"
 		}
 		filled, err := t.of(q).Fill("{where}", conditions)
 		if err != nil {

@@ -46,7 +46,7 @@ GRANT EXECUTE ON FUNCTION
     {schema}.pause_chunks(text, text), {schema}.resume_chunks(text, text), {schema}.order_agent(text, text, text),
     {schema}.sequence_skip(text, text, bigint, text), {schema}.sequence_retry(text, text, bigint, text),
     {schema}.sequence_cancel(text, text, integer, text) TO {role};
-GRANT SELECT ON {schema}.type_pause, {schema}.orphans TO {role};
+GRANT SELECT ON {schema}.type_pause, {schema}.orphans, {schema}.bulk_changes TO {role};
 `
 	text := producer
 	if operator {

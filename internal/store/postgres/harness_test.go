@@ -24,7 +24,7 @@ import (
 // TestConforms runs with the grants that are printed for agents, and nothing more; TestAgainstTheModel as the owner.
 func TestConforms(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPooledHarness(t, asAgent) }, storetest.Explained()...)
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPooledHarness(t, asAgent) }, append(storetest.Explained(), storetest.Bulk()...)...)
 }
 
 func TestAgainstTheModel(t *testing.T) {
@@ -288,14 +288,15 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"task_archive": {
 				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at",
 			},
-			"follow":     {"run_at", "created_at"},
-			"attempt":    {"started_at", "ended_at"},
-			"agent":      {"started_at", "seen_at", "present_until", "calm_at"},
-			"batch":      {"created_at", "ended_at"},
-			"operation":  {"requested_at", "ended_at", "after_at"},
-			"audit":      {"at"},
-			"type_pause": {"paused_at"},
-			"lease":      {"acquired_at", "expires_at", "expiry_seen_at"},
+			"follow":      {"run_at", "created_at"},
+			"attempt":     {"started_at", "ended_at"},
+			"agent":       {"started_at", "seen_at", "present_until", "calm_at"},
+			"batch":       {"created_at", "ended_at"},
+			"operation":   {"requested_at", "ended_at", "after_at"},
+			"bulk_change": {"requested_at", "ended_at", "again_until"},
+			"audit":       {"at"},
+			"type_pause":  {"paused_at"},
+			"lease":       {"acquired_at", "expires_at", "expiry_seen_at"},
 			"schedule": {
 				"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at",
 			},

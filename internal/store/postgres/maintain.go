@@ -57,7 +57,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		removed, err = s.removeDays(ctx, retention)
 	}
 	return removed, errors.Join(err, s.do(ctx, "forget what ended", func(ctx context.Context, conn *pgx.Conn) error {
-		for _, q := range []*sqltext.Query{s.sql.ForgetBatches, s.sql.ForgetLeases, s.sql.ForgetChunks} {
+		for _, q := range []*sqltext.Query{s.sql.ForgetBatches, s.sql.ForgetLeases, s.sql.ForgetChunks, s.sql.ForgetBulks} {
 			if err := exec(ctx, conn, q, arg("age", retention.Microseconds())); err != nil {
 				return err
 			}

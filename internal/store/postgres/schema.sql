@@ -498,6 +498,39 @@ CREATE TABLE {schema}.audit (
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX audit_batch ON {schema}.audit (batch_id) WHERE batch_id IS NOT NULL;
 
+-- Changes of all tasks that match a filter: functions/bulk.sql. Agents look at tasks by rising ids, up to up_to, and move after_id in the
+-- transaction that changes them. So each is changed once at most.
+CREATE TABLE {schema}.bulk_change (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at     timestamptz,
+    again_until  timestamptz,                    -- what is locked is looked at again until then
+    from_id      bigint NOT NULL,                -- the tasks behind this one, up to up_to
+    up_to        bigint NOT NULL,
+    after_id     bigint NOT NULL,                -- the task that was looked at last
+    version      bigint NOT NULL DEFAULT 0,      -- rises with each step: one that saw an older one is not applied
+    looked       bigint NOT NULL DEFAULT 0,      -- tasks that were looked at
+    done         bigint NOT NULL DEFAULT 0,      -- tasks that it changed
+    refused      bigint NOT NULL DEFAULT 0,      -- tasks that match, and could not be changed
+    skipped      bigint NOT NULL DEFAULT 0,      -- tasks that stayed locked
+    again        bigint[] NOT NULL DEFAULT '{}', -- tasks that were locked: they are looked at again after the last one
+    stopped      boolean NOT NULL DEFAULT false, -- an operator has stopped it
+    verb         text NOT NULL CHECK (verb IN ('cancel', 'retry', 'rollback')),
+    filter       jsonb NOT NULL,
+    requested_by text,
+    reason       text
+);
+CREATE INDEX bulk_change_open ON {schema}.bulk_change (id) WHERE ended_at IS NULL;
+
+-- The same with how far each is.
+CREATE VIEW {schema}.bulk_changes AS
+    SELECT c.id, c.verb, c.filter, c.requested_at, c.requested_by, c.reason,
+        CASE WHEN c.ended_at IS NULL THEN 'running' WHEN c.stopped THEN 'stopped' ELSE 'ended' END AS state,
+        CASE WHEN c.ended_at IS NOT NULL AND NOT c.stopped OR c.up_to <= c.from_id THEN 1
+             ELSE (c.after_id - c.from_id)::double precision / (c.up_to - c.from_id) END AS progress,
+        c.looked, c.done, c.refused, cardinality(c.again) AS locked, c.skipped, c.from_id, c.up_to, c.after_id, c.ended_at
+    FROM {schema}.bulk_change AS c;
+
 -- Batches with their state and all counts, those of batch_delta included.
 CREATE VIEW {schema}.batches AS
     SELECT b.id, b.name,

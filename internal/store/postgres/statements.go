@@ -40,6 +40,7 @@ type statements struct {
 	SumBatches, ApplyFold *sqltext.Query
 	Operations, AnyOperation, BatchRunning, BatchWaiting, BatchLeft, BatchFailed, BatchFinished, BatchTask,
 	ApplyStep *sqltext.Query
+	StartBulk, StopBulk, Bulks, LookBulk, LookBulkAgain, ApplyBulk, ForgetBulks *sqltext.Query
 	MissingDays, EnsurePartition, DayTables, LockRemoval, Detach, Finalize, Drop, DetachAsOwner, DropAsOwner,
 	CountDay *sqltext.Query
 	DayBatches, DayNamed, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,

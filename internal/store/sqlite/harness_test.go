@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConforms(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) }, storetest.Explained()...)
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) }, append(storetest.Explained(), storetest.Bulk()...)...)
 }
 
 func TestMachine(t *testing.T) {
@@ -208,6 +208,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"agent":         {"started_at", "seen_at", "present_until", "calm_at"},
 		"batch":         {"created_at", "ended_at"},
 		"operation":     {"requested_at", "after_at", "ended_at"},
+		"bulk_change":   {"requested_at", "ended_at", "again_until"},
 		"audit":         {"at"},
 		"type_pause":    {"paused_at"},
 		"lease":         {"acquired_at", "expires_at", "expiry_seen_at"},

@@ -53,6 +53,9 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if _, err := t.exec(t.sql.DeleteLeases, arg("before", before), arg("limit", removeStep)); err != nil {
 			return err
 		}
+		if _, err := t.exec(t.sql.DeleteBulks, arg("before", before)); err != nil {
+			return err
+		}
 		_, err := t.exec(t.sql.DeleteChunks, arg("before", before), arg("limit", removeStep))
 		return err
 	})

@@ -449,6 +449,40 @@ CREATE INDEX operation_open ON operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON operation (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON operation (task_id) WHERE task_id IS NOT NULL;
 
+-- Changes of all tasks that match a filter. Agents look at tasks by rising ids, up to up_to, and move after_id in the transaction that
+-- changes them. So each is changed once at most.
+CREATE TABLE bulk_change (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    requested_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    ended_at     TEXT,
+    again_until  TEXT,                        -- what had changed is looked at again until then
+    from_id      INTEGER NOT NULL,            -- the tasks behind this one, up to up_to
+    up_to        INTEGER NOT NULL,
+    after_id     INTEGER NOT NULL,            -- the task that was looked at last
+    version      INTEGER NOT NULL DEFAULT 0,  -- rises with each step: one that saw an older one is not applied
+    looked       INTEGER NOT NULL DEFAULT 0,  -- tasks that were looked at
+    done         INTEGER NOT NULL DEFAULT 0,  -- tasks that it changed
+    refused      INTEGER NOT NULL DEFAULT 0,  -- tasks that match, and could not be changed
+    skipped      INTEGER NOT NULL DEFAULT 0,  -- tasks that changed again and again
+    again        TEXT NOT NULL DEFAULT '[]',  -- a JSON list of tasks that had changed: they are looked at again after the last one
+    stopped      INTEGER NOT NULL DEFAULT 0,  -- an operator has stopped it
+    verb         TEXT NOT NULL CHECK (verb IN ('cancel', 'retry', 'rollback')),
+    filter       TEXT NOT NULL,
+    requested_by TEXT,
+    reason       TEXT
+) STRICT;
+
+CREATE INDEX bulk_change_open ON bulk_change (id) WHERE ended_at IS NULL;
+
+-- The same with how far each is.
+CREATE VIEW bulk_changes AS
+    SELECT id, verb, filter, requested_at, requested_by, reason,
+        CASE WHEN ended_at IS NULL THEN 'running' WHEN stopped THEN 'stopped' ELSE 'ended' END AS state,
+        iif(ended_at IS NOT NULL AND NOT stopped OR up_to <= from_id, 1.0,
+            CAST(after_id - from_id AS REAL) / (up_to - from_id)) AS progress,
+        looked, done, refused, json_array_length(again) AS locked, skipped, from_id, up_to, after_id, ended_at
+    FROM bulk_change;
+
 -- Who changed what: one row for each request that changed something. requested_by is the name that the caller gave. role is
 -- the database role of the session on PostgreSQL, and NULL here: SQLite has no roles, and does not know which process or user
 -- has written.

@@ -1,9 +1,9 @@
 -- Revives those of finished rows that it can, each due at the time in its place, or now. Of the others, those whose key
 -- another live row has are refused; the rest are missed: locked, or no longer what was seen. A transaction that inserts a
--- row with the key of one of these, and has not committed, is waited for a short time and no longer.
+-- row with the key of one of these, and has not committed, is waited for a short time and no longer. revived are those that it has revived.
 CREATE OR REPLACE FUNCTION {schema}.step_revive(
     ids bigint[], fences bigint[], dues timestamptz[], verb text, OUT changed bigint, OUT refused bigint,
-    OUT missed boolean
+    OUT missed boolean, OUT revived bigint[]
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -25,6 +25,7 @@ BEGIN
             ) AS g);
     END;
     changed := cardinality(back);
+    revived := back;
     refused := 0;
     IF changed < cardinality(ids) THEN
         SELECT count(*) INTO refused FROM {schema}.task_archive AS a
