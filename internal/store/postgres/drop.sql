@@ -21,7 +21,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.kept_places, {schema}.limit_unnamed, {schema}.tenant_rooms, {schema}.spend_tenant_tokens, {schema}.returned_tokens,
     {schema}.merge_marks, {schema}.order_agent, {schema}.pause, {schema}.resume, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.promote_locks, {schema}.raise_conflict,
     {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
-    {schema}.renew_lease, {schema}.replace_live, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
+    {schema}.renew_lease, {schema}.replace_live, {schema}.replace_payload, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
     {schema}.refill_tokens,
     {schema}.resume_chunks, {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_dependents, {schema}.revive_dependents_of, {schema}.revive_one,
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
