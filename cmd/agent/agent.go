@@ -20,6 +20,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
@@ -210,7 +211,7 @@ func (a *agent) listen(s *signals) part {
 		}},
 	}
 	o.V1 = v1.New(v1.Options{
-		Store: a.store, Log: a.log, Healthy: a.engine.Health,
+		Store: a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Healthy: a.engine.Health,
 		Trace: func(ctx context.Context, id task.ID) (string, error) { return derivedTrace(ctx, a.store, id) },
 	})
 	if a.reloads != nil {

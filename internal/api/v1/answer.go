@@ -70,6 +70,7 @@ func statusOf(err error) (int, string) {
 	}
 	missing := []error{
 		store.ErrNoTask, store.ErrNoBatch, store.ErrNoAgent, store.ErrNoSchedule, store.ErrNoSequence, store.ErrNoChunkPlan, ops.ErrNoDeclaration,
+		store.ErrNoBulk,
 	}
 	switch {
 	case slices.ContainsFunc(missing, func(m error) bool { return errors.Is(err, m) }):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -33,6 +34,7 @@ func TestChanging(t *testing.T) {
 		changeTasks(t, r)
 		changeBatches(r)
 		changeSequences(r, session)
+		changeMatching(r)
 		changeSchedules(r, session)
 		changeOthers(r)
 		r.meets("POST", "POST /chunks/{name}/cancel", "POST /chunks/{name}/retry", "POST /chunks/{name}/rollback")
@@ -121,6 +123,30 @@ func changeSequences(r *rig, session task.Session) {
 	r.is(200, "POST", "/sequences/account.book/7/cancel", "", `"became":"cancelled","tasks":4`)
 	r.is(404, "POST", "/sequences/account.book/nope/cancel", "")
 	r.is(404, "POST", "/sequences/account.book/nope/skip", "")
+}
+
+func changeMatching(r *rig) {
+	for range 2 {
+		r.enqueue(store.EnqueueRequest{Type: "many", In: time.Hour, Labels: map[string]string{"a": "b"}})
+	}
+	r.is(200, "POST", "/tasks/cancel", `{"type": "many", "labels": {"a": "b"}, "since": "1h", "dry_run": true}`, `{"tasks":2,"dry_run":true}`)
+	r.is(200, "POST", "/tasks/retry", `{"type": "many", "dry_run": true}`, `{"tasks":0,"dry_run":true}`)
+	r.is(200, "POST", "/tasks/rollback", `{"error_signature": "boom", "dry_run": true}`, `{"tasks":0,"dry_run":true}`)
+	a := r.is(202, "POST", "/tasks/cancel", `{"type": "many", "states": ["pending"], "requested_by": "alice", "reason": "moved"}`, `"state":"running"`,
+		`"filter":{"type":"many","states":["pending"]}`, `"requested_by":"alice"`)
+	place, _ := strings.CutPrefix(a.header.Get("Location"), Prefix)
+	_, err := r.api.Bulk.(*batch.Bulk).Step(r.t.Context(), 1)
+	require.NoError(r.t, err)
+	r.is(200, "GET", place, "", `"done":1`, `"state":"running"`)
+	r.is(200, "POST", place+"/stop", `{"requested_by": "bob"}`, `"done":1`, `"state":"stopped"`)
+	r.is(404, "GET", "/changes/99", "")
+	r.is(404, "POST", "/changes/99/stop", "")
+	r.is(400, "GET", "/changes/0", "")
+	r.is(400, "POST", "/tasks/cancel", `{}`, "a filter is needed")
+	r.is(400, "POST", "/tasks/cancel", `{"states": ["failed"]}`, "cancel does not change such tasks")
+	r.is(400, "POST", "/tasks/cancel", `{"states": ["lost"]}`, "there is no such state")
+	r.is(400, "POST", "/tasks/cancel", `{"labels": {"a": 1}}`, "an object of strings")
+	r.is(400, "POST", "/tasks/cancel", `{"type": "a", "since": "yesterday"}`, "since must be an age")
 }
 
 func changeSchedules(r *rig, session task.Session) {

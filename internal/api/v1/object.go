@@ -74,6 +74,10 @@ func kind(target any) string {
 		return "a string"
 	case *bool:
 		return "true or false"
+	case *[]string:
+		return "a list of strings"
+	case *map[string]string:
+		return "an object of strings"
 	}
 	return "a whole number"
 }

@@ -75,6 +75,10 @@ func TestReading(t *testing.T) {
 		}}})
 		require.NoError(t, err)
 
+		_, err = r.store.StartBulk(t.Context(), store.BulkRequest{Verb: "retry", Filter: store.BulkFilter{Type: "none"}, By: "alice"})
+		require.NoError(t, err)
+		r.is(200, "GET", "/changes/1", "", `"verb":"retry"`, `"filter":{"type":"none"}`, `"requested_by":"alice"`)
+
 		r.is(200, "GET", "/openapi.json", "", `"openapi": "3.1.0"`)
 		r.is(200, "GET", "/health", "", `"status":"ok"`, `"agents_claiming":1`, `"rows":{"pending":7}`, `"orphans":1`)
 		r.is(200, "GET", "/doctor", "", `"healthy":false`, `"name":"orphans"`, `"about":"gone"`, `"name":"type_paused"`, `"remedy":"leasehold resume invoice.send"`)

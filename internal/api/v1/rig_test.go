@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
@@ -40,6 +42,7 @@ type wholeStore interface {
 	lease.Store
 	lease.Remote
 	poll.Store
+	batch.BulkStore
 	schedule.Declarations
 	DeclareChunks(ctx context.Context, session task.Session, plans []store.ChunkDeclaration) (store.DeclaredChunks, error)
 	ApplyChunks(ctx context.Context, step *store.ChunkStep) (applied bool, err error)
@@ -61,7 +64,7 @@ func newRig(t *testing.T, s wholeStore) *rig {
 	require.NoError(t, err)
 	r := &rig{t: t, store: s, contract: newContract(t)}
 	r.api = New(Options{
-		Store: s, Log: slog.New(slog.DiscardHandler),
+		Store: s, Bulk: batch.NewBulk(s, ops.NamedSignature), Log: slog.New(slog.DiscardHandler),
 		Trace: func(context.Context, task.ID) (string, error) {
 			return "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", nil
 		},

@@ -32,11 +32,13 @@ type Store interface {
 	ops.Schedules
 	ops.Sequences
 	ops.ChunkPlans
+	ops.Bulks
 }
 
 // Options are what an API needs.
 type Options struct {
 	Store Store
+	Bulk  ops.BulkWork // of the store
 	Log   *slog.Logger
 	// Healthy fails where this agent's loop is stuck; nil: it is not.
 	Healthy func() error
@@ -174,6 +176,6 @@ func (a *API) routes() []route {
 			{"POST /pauses/{type}/pause", a.pauseType(true)},
 			{"POST /pauses/{type}/resume", a.pauseType(false)},
 		},
-		a.taskRoutes(), a.batchRoutes(), a.scheduleRoutes(), a.sequenceRoutes(), a.chunkRoutes(),
+		a.taskRoutes(), a.bulkRoutes(), a.batchRoutes(), a.scheduleRoutes(), a.sequenceRoutes(), a.chunkRoutes(),
 	)
 }
