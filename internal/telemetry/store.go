@@ -29,7 +29,7 @@ type WaitingCount struct {
 
 // Bounds of a StoreCollector.
 const (
-	statsEvery    = 15 * time.Second       // the store is asked no more often than this,
+	statsEvery    = 5 * time.Second        // the store is asked no more often than this,
 	statsShare    = 100                    // nor more often than this many times what it took: a hundredth of a core's time
 	statsTimeout  = 10 * time.Second       // one query of the store
 	statsFailed   = time.Minute            // the longest pause after a failure
@@ -40,7 +40,7 @@ const (
 )
 
 // StoreCollector exports metrics of the whole store to Prometheus. To count many rows costs the store, so it asks only when it is scraped,
-// every 15 s at most and the less often the longer that takes, in the goroutine that calls Run; all scrapes until then get the same
+// every 5 s at most and the less often the longer that takes, in the goroutine that calls Run; all scrapes until then get the same
 // figures, and one that says when they were counted. A scrape never waits longer than half a second.
 type StoreCollector struct {
 	read   func(context.Context) (StoreStats, error)
