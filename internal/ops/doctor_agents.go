@@ -158,9 +158,13 @@ func (x *examination) openBreakers() (found []Finding) {
 			}
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b target) int { return cmp.Or(cmp.Compare(a.types, b.types), cmp.Compare(a.phase, b.phase)) }) {
+	byName := func(a, b target) int { return cmp.Or(cmp.Compare(a.types, b.types), cmp.Compare(a.phase, b.phase)) }
+	for _, k := range slices.SortedFunc(maps.Keys(all), byName) {
 		o := all[k]
-		f := Finding{Severity: Problem, About: OneLine(k.types, mostName), Since: &o.since, Remedy: "bring the target back: agents go on when it is reached"}
+		f := Finding{
+			Severity: Problem, About: OneLine(k.types, mostName), Since: &o.since,
+			Remedy: "bring the target back: agents go on when it is reached",
+		}
 		f.What = fmt.Sprintf("the target of %s (%s) is out of reach of %d of %d agents %s", f.About, k.phase, o.agents, len(present), clock(x.Now, o.since))
 		if o.reason != "" {
 			f.What += ": " + OneLine(o.reason, 200)
@@ -192,7 +196,8 @@ func (x *examination) configurations() (found []Finding) {
 		}
 		hashes[k][a.Config] = append(hashes[k][a.Config], a)
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(hashes), func(a, b pool) int { return cmp.Or(cmp.Compare(a.region, b.region), cmp.Compare(a.types, b.types)) }) {
+	byRegion := func(a, b pool) int { return cmp.Or(cmp.Compare(a.region, b.region), cmp.Compare(a.types, b.types)) }
+	for _, k := range slices.SortedFunc(maps.Keys(hashes), byRegion) {
 		if len(hashes[k]) < 2 {
 			continue
 		}

@@ -44,7 +44,8 @@ func (x *examination) walSize() []Finding {
 	}
 	return []Finding{{
 		Severity: Problem, About: OneLine(x.File.Path, mostName),
-		What:   fmt.Sprintf("%s of the write-ahead log wait for a program that reads and does not end: reads and disk use grow", bytesText(uint64(x.File.Unchecked))),
+		What: fmt.Sprintf("%s of the write-ahead log wait for a program that reads and does not end: reads and disk use grow",
+			bytesText(uint64(x.File.Unchecked))),
 		Remedy: "end the read transaction of the program that has the file open (a shell, a backup, an application): `fuser` lists them",
 	}}
 }
@@ -56,7 +57,8 @@ func (x *examination) diskSpace() []Finding {
 	}
 	return []Finding{{
 		Severity: Problem, About: OneLine(f.Path, mostName),
-		What:   fmt.Sprintf("the file system of the store has %s left of %s: when it is full no task can be enqueued or finish", bytesText(f.Free), bytesText(f.Size)),
+		What: fmt.Sprintf("the file system of the store has %s left of %s: when it is full no task can be enqueued or finish",
+			bytesText(f.Free), bytesText(f.Size)),
 		Remedy: "make room, or lower retention in the store block",
 	}}
 }

@@ -107,7 +107,8 @@ func (x *examination) replicationSlot() []Finding {
 	name := OneLine(s.Name, mostName)
 	f := Finding{Severity: Problem, About: name}
 	if s.Active {
-		f.What = fmt.Sprintf("replication slot %s keeps dead rows of the last %s transactions, for a long query on its standby", name, Thousands(s.Transactions))
+		f.What = fmt.Sprintf("replication slot %s keeps dead rows of the last %s transactions, for a long query on its standby",
+			name, Thousands(s.Transactions))
 		f.Remedy = "end the query on the standby, or turn hot_standby_feedback off there"
 		return []Finding{f}
 	}
@@ -135,7 +136,8 @@ func (x *examination) deadRows() []Finding {
 func (x *examination) autovacuum() []Finding {
 	switch x.Postgres.AutovacuumOff {
 	case "server":
-		return one(Problem, "autovacuum is off on the server: dead rows stay, and claims get slower", "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf();")
+		return one(Problem, "autovacuum is off on the server: dead rows stay, and claims get slower",
+			"ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf();")
 	case "statistics":
 		return one(Problem, "track_counts is off, without which autovacuum does nothing", "ALTER SYSTEM SET track_counts = on; SELECT pg_reload_conf();")
 	case "table":
@@ -183,7 +185,10 @@ func (x *examination) connections() (found []Finding) {
 	}{
 		{p.Server, "the server allows (max_connections)", "raise max_connections, lower store.connections of agents, or use a pooler"},
 		{p.Database, "the database allows", "ALTER DATABASE … CONNECTION LIMIT, or lower store.connections of agents"},
-		{p.OfRole, "role " + OneLine(p.Role, mostName) + " may have", "ALTER ROLE " + quoteRole(p.Role) + " CONNECTION LIMIT …, or lower store.connections of agents"},
+		{
+			p.OfRole, "role " + OneLine(p.Role, mostName) + " may have",
+			"ALTER ROLE " + quoteRole(p.Role) + " CONNECTION LIMIT …, or lower store.connections of agents",
+		},
 	} {
 		if c.Most >= 0 && float64(c.Used) >= connectionsFull*float64(c.Most) {
 			found = append(found, Finding{

@@ -60,7 +60,8 @@ func (x *examination) regionOrphans() (found []Finding) {
 			what = "at least " + what
 		}
 		found = append(found, Finding{
-			Severity: Problem, About: region, What: fmt.Sprintf("%s of type %s are due in region %s, of which no running agent declares the type", what, typ, region),
+			Severity: Problem, About: region,
+			What:   fmt.Sprintf("%s of type %s are due in region %s, of which no running agent declares the type", what, typ, region),
 			Remedy: "start an agent of that region, or set spill_after for the type",
 		})
 	}
@@ -145,7 +146,8 @@ func (x *examination) failedRollbacks() (found []Finding) {
 		f := &x.Rollbacks[i]
 		found = append(found, Finding{
 			Severity: Problem, About: fmt.Sprintf("task %d", f.Task), Since: &f.At,
-			What:   fmt.Sprintf("the rollback of task %d, of type %s, has failed %s ago: its effects need manual intervention", f.Task, OneLine(f.Type, mostName), Age(x.Now.Sub(f.At))),
+			What: fmt.Sprintf("the rollback of task %d, of type %s, has failed %s ago: its effects need manual intervention",
+				f.Task, OneLine(f.Type, mostName), Age(x.Now.Sub(f.At))),
 			Remedy: fmt.Sprintf("leasehold task show %d, and then leasehold task rollback %[1]d", f.Task),
 		})
 	}
@@ -155,7 +157,10 @@ func (x *examination) failedRollbacks() (found []Finding) {
 func (x *examination) stalledTypes() (found []Finding) {
 	for i := range x.Stalls {
 		s := &x.Stalls[i]
-		f := Finding{Severity: Problem, About: OneLine(s.Type, mostName), Since: &s.Last, Remedy: "have the handler ping more often, or raise heartbeat; leasehold task list --type " + ShellQuote(s.Type)}
+		f := Finding{
+			Severity: Problem, About: OneLine(s.Type, mostName), Since: &s.Last,
+			Remedy: "have the handler ping more often, or raise heartbeat; leasehold task list --type " + ShellQuote(s.Type),
+		}
 		if s.Stalls < manyStalls {
 			f.Severity = Notice
 		}

@@ -180,9 +180,9 @@ func (c *call) mediaType(want string) error {
 	return nil
 }
 
-// number reads a path's number.
-func (c *call) number(name, what string) (int64, error) {
-	text := c.r.PathValue(name)
+// id reads the id in the path.
+func (c *call) id(what string) (int64, error) {
+	text := c.r.PathValue("id")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || text[0] == '+' || text[0] == '0' {
 		return 0, bad(http.StatusBadRequest, "invalid %s %s", what, api.Quote(text))
@@ -191,12 +191,12 @@ func (c *call) number(name, what string) (int64, error) {
 }
 
 func (c *call) taskID() (task.ID, error) {
-	n, err := c.number("id", "task id")
+	n, err := c.id("task id")
 	return task.ID(n), err
 }
 
 func (c *call) batchID() (task.BatchID, error) {
-	n, err := c.number("id", "batch id")
+	n, err := c.id("batch id")
 	return task.BatchID(n), err
 }
 

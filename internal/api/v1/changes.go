@@ -82,7 +82,7 @@ func moment(text string) (time.Time, error) {
 }
 
 func (a *API) getChange(c *call) (any, error) {
-	id, err := c.number("id", "change")
+	id, err := c.id("change")
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (a *API) getChange(c *call) (any, error) {
 }
 
 func (a *API) stopChange(c *call) (any, error) {
-	id, err := c.number("id", "change")
+	id, err := c.id("change")
 	if err != nil {
 		return nil, err
 	}

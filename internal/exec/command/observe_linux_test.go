@@ -26,7 +26,9 @@ func TestSilentAttemptsAreLookedAt(t *testing.T) {
 	<-running
 	require.Empty(t, r.Processes(), "it has only just begun")
 	var p store.RunningProcess
-	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); <-tick.C {
 		if all := r.Processes(); len(all) == 1 && all[0].CPU >= 100 {
 			p = all[0]
 			break

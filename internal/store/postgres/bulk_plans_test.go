@@ -16,9 +16,9 @@ func TestBulkLooksReadFewRows(t *testing.T) {
 	require.NoError(t, err)
 	h.exec(t, `
 		INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, attempt, deferrals, priority, ever_started, state, type, payload)
-		SELECT n, d.at, d.at, d.at, 2, 1, 0, 0, true, CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END,
+		SELECT n, d.run_at, d.created_at, d.finished_at, 2, 1, 0, 0, true, CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END,
 			CASE WHEN n % 500 = 0 THEN 'rare' ELSE 'common' END, '{}'
-		FROM generate_series(1, 60000) AS n, (SELECT now() AS at) AS d`)
+		FROM generate_series(1, 60000) AS n, (SELECT now() AS run_at, now() AS created_at, now() AS finished_at) AS d`)
 	h.exec(t, `INSERT INTO SCHEMA.task (type, run_at) SELECT 'common', now() + interval '1 hour' FROM generate_series(1, 20000)`)
 	looks := map[string]store.BulkLook{
 		"what failed":      {Finished: true, Errors: true, Labels: true},

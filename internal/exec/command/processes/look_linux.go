@@ -54,7 +54,7 @@ func children(pid, most int) (all []int) {
 		if err != nil {
 			continue
 		}
-		for _, word := range bytes.Fields(text) {
+		for word := range bytes.FieldsSeq(text) {
 			if child, err := strconv.Atoi(string(word)); err == nil && len(all) < most {
 				all = append(all, child)
 			}

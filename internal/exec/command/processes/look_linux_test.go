@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The main thread is the one whose state a process shows.
-func init() { runtime.LockOSThread() }
+// The main thread is the one whose state a process shows, and only here is it sure to be this one.
+func init() { runtime.LockOSThread() } //nolint:gochecknoinits // see above
 
 // stuck waits, as on a disk that does not answer, where no signal but SIGKILL wakes it: for the end of a child as vfork(2) has it.
 func stuck() {
@@ -51,7 +51,9 @@ func started(t *testing.T, cmd *exec.Cmd) int {
 func until(t *testing.T, pid int, want func(Doing) bool) {
 	t.Helper()
 	var last Doing
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
 		if d, ok := Look(pid, 32); ok {
 			if last = d; want(d) {
 				return
@@ -75,13 +77,13 @@ func TestWhatProcessesDo(t *testing.T) {
 		busy bool
 		n    int
 	}{
-		"sleeps":               {started(t, exec.Command("sleep", "1000")), store.ProcessSleeping, false, 1},
-		"a descendant sleeps":  {started(t, exec.Command("sh", "-c", "sh -c 'sleep 1000; :'; :")), store.ProcessSleeping, false, 3},
-		"computes":             {started(t, exec.Command("sh", "-c", "while :; do :; done")), store.ProcessRunning, true, 1},
-		"a descendant does":    {started(t, exec.Command("sh", "-c", "sh -c 'while :; do :; done'; :")), store.ProcessRunning, true, 2},
-		"was stopped":          {stopped, store.ProcessStopped, false, 1},
-		"waits for a device":   {started(t, stuck), store.ProcessDisk, false, 2},
-		"has ended":            {dead, store.ProcessEnded, false, 1},
+		"sleeps":              {started(t, exec.Command("sleep", "1000")), store.ProcessSleeping, false, 1},
+		"a descendant sleeps": {started(t, exec.Command("sh", "-c", "sh -c 'sleep 1000; :'; :")), store.ProcessSleeping, false, 3},
+		"computes":            {started(t, exec.Command("sh", "-c", "while :; do :; done")), store.ProcessRunning, true, 1},
+		"a descendant does":   {started(t, exec.Command("sh", "-c", "sh -c 'while :; do :; done'; :")), store.ProcessRunning, true, 2},
+		"was stopped":         {stopped, store.ProcessStopped, false, 1},
+		"waits for a device":  {started(t, stuck), store.ProcessDisk, false, 2},
+		"has ended":           {dead, store.ProcessEnded, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			until(t, c.pid, func(d Doing) bool {
