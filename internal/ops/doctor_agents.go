@@ -158,8 +158,9 @@ func (x *examination) openBreakers() (found []Finding) {
 			}
 		}
 	}
-	byName := func(a, b target) int { return cmp.Or(cmp.Compare(a.types, b.types), cmp.Compare(a.phase, b.phase)) }
-	for _, k := range slices.SortedFunc(maps.Keys(all), byName) {
+	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b target) int {
+		return cmp.Or(cmp.Compare(a.types, b.types), cmp.Compare(a.phase, b.phase))
+	}) {
 		o := all[k]
 		f := Finding{
 			Severity: Problem, About: OneLine(k.types, mostName), Since: &o.since,
@@ -196,8 +197,9 @@ func (x *examination) configurations() (found []Finding) {
 		}
 		hashes[k][a.Config] = append(hashes[k][a.Config], a)
 	}
-	byRegion := func(a, b pool) int { return cmp.Or(cmp.Compare(a.region, b.region), cmp.Compare(a.types, b.types)) }
-	for _, k := range slices.SortedFunc(maps.Keys(hashes), byRegion) {
+	for _, k := range slices.SortedFunc(maps.Keys(hashes), func(a, b pool) int {
+		return cmp.Or(cmp.Compare(a.region, b.region), cmp.Compare(a.types, b.types))
+	}) {
 		if len(hashes[k]) < 2 {
 			continue
 		}

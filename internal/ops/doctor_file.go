@@ -44,7 +44,7 @@ func (x *examination) walSize() []Finding {
 	}
 	return []Finding{{
 		Severity: Problem, About: OneLine(x.File.Path, mostName),
-		What: fmt.Sprintf("%s of the write-ahead log wait for a program that reads and does not end: reads and disk use grow",
+		What: fmt.Sprintf("%s of the write-ahead log wait for a program that reads and does not end: reads get slower, and the log grows",
 			bytesText(uint64(x.File.Unchecked))),
 		Remedy: "end the read transaction of the program that has the file open (a shell, a backup, an application): `fuser` lists them",
 	}}

@@ -185,10 +185,8 @@ func (x *examination) connections() (found []Finding) {
 	}{
 		{p.Server, "the server allows (max_connections)", "raise max_connections, lower store.connections of agents, or use a pooler"},
 		{p.Database, "the database allows", "ALTER DATABASE … CONNECTION LIMIT, or lower store.connections of agents"},
-		{
-			p.OfRole, "role " + OneLine(p.Role, mostName) + " may have",
-			"ALTER ROLE " + quoteRole(p.Role) + " CONNECTION LIMIT …, or lower store.connections of agents",
-		},
+		{p.OfRole, "role " + OneLine(p.Role, mostName) + " may have",
+			"ALTER ROLE " + quoteRole(p.Role) + " CONNECTION LIMIT …, or lower store.connections of agents"},
 	} {
 		if c.Most >= 0 && float64(c.Used) >= connectionsFull*float64(c.Most) {
 			found = append(found, Finding{

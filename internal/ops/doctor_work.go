@@ -146,8 +146,8 @@ func (x *examination) failedRollbacks() (found []Finding) {
 		f := &x.Rollbacks[i]
 		found = append(found, Finding{
 			Severity: Problem, About: fmt.Sprintf("task %d", f.Task), Since: &f.At,
-			What: fmt.Sprintf("the rollback of task %d, of type %s, has failed %s ago: its effects need manual intervention",
-				f.Task, OneLine(f.Type, mostName), Age(x.Now.Sub(f.At))),
+			What: fmt.Sprintf("the rollback of task %d, of type %s, failed %s ago: its effects need manual intervention", f.Task,
+				OneLine(f.Type, mostName), Age(x.Now.Sub(f.At))),
 			Remedy: fmt.Sprintf("leasehold task show %d, and then leasehold task rollback %[1]d", f.Task),
 		})
 	}
