@@ -69,6 +69,8 @@ func keepStore(t *testing.T, r *rig) (release func()) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
+	_, err = conn.ExecContext(t.Context(), "PRAGMA busy_timeout = 20000") // the agent may write just now
+	require.NoError(t, err)
 	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	require.NoError(t, err)
 	return func() {
