@@ -79,7 +79,7 @@ func (c doctorCmd) examine(a *app) (*ops.Checkup, error) {
 // writeCheckup writes what was found as a table of 80 columns.
 func writeCheckup(w io.Writer, c *ops.Checkup) error {
 	if len(c.Findings) == 0 {
-		_, err := fmt.Fprintf(w, "healthy: nothing found by %d checks: %s\n", len(c.Checked), strings.Join(c.Checked, ", "))
+		_, err := fmt.Fprintf(w, "healthy: nothing found by %d checks\n%s\n", len(c.Checked), text.WrapSoft(strings.Join(c.Checked, ", "), 80))
 		return err
 	}
 	t := newTable(table.Row{"SEVERITY", "FINDING", "WHAT, AND THE REMEDY"})

@@ -45,7 +45,7 @@ func (x *examination) orphans() (found []Finding) {
 			what = "more than " + Tasks(store.DiagnosisCounted)
 		}
 		found = append(found, Finding{
-			Severity: Problem, About: typ, What: fmt.Sprintf("%s of type %s wait, which no running agent declares", what, typ),
+			Severity: Problem, About: typ, What: fmt.Sprintf("type %s has %s waiting, and no running agent declares it", typ, what),
 			Remedy: fmt.Sprintf("declare it, or leasehold orphans move %s NEW, or cancel %[1]s", ShellQuote(o.Type)),
 		})
 	}
@@ -61,7 +61,7 @@ func (x *examination) regionOrphans() (found []Finding) {
 		}
 		found = append(found, Finding{
 			Severity: Problem, About: region,
-			What:   fmt.Sprintf("%s of type %s are due in region %s, of which no running agent declares the type", what, typ, region),
+			What:   fmt.Sprintf("type %s has %s due in region %s, and no running agent of that region declares it", typ, what, region),
 			Remedy: "start an agent of that region, or set spill_after for the type",
 		})
 	}

@@ -266,7 +266,7 @@ func doctorOrphans(t testing.TB, h Harness) {
 	found := r.finds("orphans", ops.Problem)
 	require.Len(t, found, 2)
 	require.Equal(t, "another", found[0].About)
-	require.Contains(t, found[1].What, "2 tasks of type lost wait")
+	require.Contains(t, found[1].What, "type lost has 2 tasks waiting")
 	require.Contains(t, found[1].Remedy, "leasehold orphans move lost NEW")
 	a := agent("observer")
 	a.Workers, a.Types = 0, []string{"lost", "another"}
@@ -280,7 +280,7 @@ func doctorRegions(t testing.TB, h Harness) {
 	r.Insert(t, store.EnqueueRequest{Type: kind, Region: "sg"}, store.EnqueueRequest{Type: kind, Region: "sg", In: time.Hour})
 	f := r.finds("region_orphans", ops.Problem)[0]
 	require.Equal(t, "sg", f.About)
-	require.Contains(t, f.What, "1 task of type "+kind)
+	require.Contains(t, f.What, "type "+kind+" has 1 task due")
 }
 
 func doctorSchedules(t testing.TB, h Harness) {
