@@ -44,7 +44,7 @@ REVOKE ALL ON FUNCTION {schema}.retry(bigint, text, jsonb) FROM PUBLIC;
 
 -- Gives an archived task another payload, within the bound on new ones. The caller has locked it. A chunk's payload is its range.
 CREATE OR REPLACE FUNCTION {schema}.replace_payload(of bigint, document jsonb) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     bytes bigint := (SELECT s.max_payload FROM {schema}.setting AS s);
