@@ -12,9 +12,9 @@ import (
 func (a *API) taskRoutes() []route {
 	return []route{
 		{"GET /tasks", a.listTasks},
-		{"GET /tasks/{id}", a.getTask},
+		{"GET /tasks/{id}", ofTask(a.getTask)},
 		{"GET /tasks/{id}/wait", a.waitTask},
-		{"GET /tasks/{id}/why", a.explainTask},
+		{"GET /tasks/{id}/why", ofTask(a.explainTask)},
 		{"POST /tasks", a.enqueueTask},
 		{"POST /tasks/{id}/cancel", a.changeTask(ops.VerbCancel)},
 		{"POST /tasks/{id}/retry", a.changeTask(ops.VerbRetry)},
@@ -64,39 +64,35 @@ func (a *API) listTasks(c *call) (any, error) {
 // maxID is the highest id that there can be.
 const maxID = 1<<63 - 1
 
-func (a *API) getTask(c *call) (any, error) {
-	id, err := c.taskID()
-	if err == nil {
-		err = c.query.end()
+// ofTask answers a request that names one task, and nothing else.
+func ofTask(answer func(ctx context.Context, s Store, id task.ID) (any, error)) handler {
+	return func(c *call) (any, error) {
+		id, err := c.taskID()
+		if err == nil {
+			err = c.query.end()
+		}
+		if err != nil {
+			return nil, err
+		}
+		s, err := c.work()
+		if err != nil {
+			return nil, err
+		}
+		return answer(c.ctx, s, id)
 	}
+}
+
+func (a *API) getTask(ctx context.Context, s Store, id task.ID) (any, error) {
+	info, err := ops.ReadTask(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.work()
-	if err != nil {
-		return nil, err
-	}
-	info, err := ops.ReadTask(c.ctx, s, id)
-	if err != nil {
-		return nil, err
-	}
-	return a.traced(c.ctx, info), nil
+	return a.traced(ctx, info), nil
 }
 
 // explainTask answers why a task is not running, or what it does.
-func (a *API) explainTask(c *call) (any, error) {
-	id, err := c.taskID()
-	if err == nil {
-		err = c.query.end()
-	}
-	if err != nil {
-		return nil, err
-	}
-	s, err := c.work()
-	if err != nil {
-		return nil, err
-	}
-	return ops.Explain(c.ctx, s, id)
+func (a *API) explainTask(ctx context.Context, s Store, id task.ID) (any, error) {
+	return ops.Explain(ctx, s, id)
 }
 
 // traced is a task with its trace context, as `task show` has it.
