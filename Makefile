@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-chunks bench-look bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: screenshots help build bench bench-chunks bench-look bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,14 @@ test-all: ## run everything at full length: the race detector for all tests and 
 
 fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in their names
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' test/fuzz
+
+screenshots: ## take the pictures of the dashboard in docs/images anew, in light and dark
+	@mkdir -p .cache/screenshots
+	LEASEHOLD_TEST_BROWSER=$$(test/browser) LEASEHOLD_SCREENSHOTS=$(CURDIR)/.cache/screenshots go test -count=1 -run '^TestPages$$/^sqlite$$' ./test/dashboard
+	cp .cache/screenshots/overview-light-1280.png docs/images/overview.png
+	cp .cache/screenshots/task-failed-light-1280.png docs/images/task.png
+	cp .cache/screenshots/batch-dark-1280.png docs/images/batch-dark.png
+	cp .cache/screenshots/tasks-dark-390.png docs/images/tasks-phone.png
 
 test-pgbouncer: ## run the end-to-end tests through PgBouncer in transaction mode
 	test/with-postgres test/with-pgbouncer go test -count=1 -timeout 20m ./test/e2e

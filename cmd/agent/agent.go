@@ -26,6 +26,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
+	"github.com/leasehold/leasehold/internal/web"
 )
 
 // engine is what the wiring needs of the loop.
@@ -63,6 +64,7 @@ type agent struct {
 	first    *config.Config                // that it started with
 	store    dataStore
 	at       string // the store's URL
+	where    string // the same for people, without its password; set before run
 	log      *slog.Logger
 	listener net.Listener
 	registry *prometheus.Registry
@@ -213,6 +215,10 @@ func (a *agent) listen(s *signals) part {
 	o.V1 = v1.New(v1.Options{
 		Store: a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Healthy: a.engine.Health,
 		Trace: func(ctx context.Context, id task.ID) (string, error) { return derivedTrace(ctx, a.store, id) },
+	})
+	o.Web = web.New(web.Options{
+		Store: a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Agent: a.first.Agent.Name, Where: a.where,
+		Version: readBuild().Version,
 	})
 	if a.reloads != nil {
 		o.Reload = a.reloads

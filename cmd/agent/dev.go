@@ -108,7 +108,7 @@ func welcome(cfg *config.Config, p place, address, selection string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "leasehold runs: %s\n\n", cmp.Or(strings.Join(names, ", "), "no task types are declared"))
 	fmt.Fprintf(&b, "  store      %s\n", p)
-	fmt.Fprintf(&b, "  address    %s   (health and metrics)\n", address)
+	fmt.Fprintf(&b, "  dashboard  %s   (API, health and metrics too)\n", address)
 	if len(cfg.Tasks) > 0 {
 		name := cfg.Tasks[0].Name
 		sample, payload := string(cfg.Sample(name)), ""

@@ -113,6 +113,7 @@ func (a *app) runAgent(cfg *config.Config, how reloading, migrate bool, ready fu
 	how.place, how.guardian, how.hangups = a.placeFor, a.guardianFor, hangups
 	running.parallel = parallel
 	running.reloads = newReloader(running, how)
+	running.where = p.String()
 	running.started(p)
 	if err := ready(running, p); err != nil {
 		return errors.Join(err, running.listener.Close())

@@ -10,16 +10,18 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // guard decides who may ask what. A web page in a browser on this host can send requests to a loopback port, its own
 // name bound to 127.0.0.1 or not; what it cannot do is leave out Origin and choose Host. So on loopback a foreign one
 // of these is refused, and so is whatever a proxy forwards from elsewhere. Off loopback the token decides.
 type guard struct {
-	next   http.Handler
-	local  bool
-	unix   bool
-	admits atomic.Pointer[admitted]
+	next    http.Handler
+	local   bool
+	unix    bool
+	admits  atomic.Pointer[admitted]
+	signIns signIns
 }
 
 // admitted is what a configuration says of who may ask.
@@ -69,7 +71,11 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Problem(w, http.StatusForbidden, reason)
 			return
 		}
-	} else if !open(r.URL.Path) && !a.authorizes(r) {
+	} else if !open(r.URL.Path) && !a.authorizes(r) && (!forBrowsers(r) || !a.signedIn(r, time.Now())) {
+		if a.token != "" && visits(r) {
+			ask(w, r)
+			return
+		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="leasehold"`)
 		Problem(w, http.StatusUnauthorized, a.remedy())
 		return
@@ -116,7 +122,8 @@ func localHost(host string) bool {
 
 // open reports whether a path is answered without a token.
 func open(path string) bool {
-	return path == "/metrics" || strings.HasPrefix(path, "/-/") || strings.HasPrefix(path, "/ping/")
+	return path == "/metrics" || path == SignInPath || strings.HasPrefix(path, "/-/") || strings.HasPrefix(path, "/ping/") ||
+		strings.HasPrefix(path, "/assets/")
 }
 
 // mayRead reports whether a request that is answered without a token may be shown what only readers may see.
@@ -125,7 +132,12 @@ func (g *guard) mayRead(r *http.Request) bool { return g.local || g.admits.Load(
 // authorizes reports whether a request has the token.
 func (a *admitted) authorizes(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || a.token == "" {
+	return ok && a.is(given)
+}
+
+// is reports whether that is the token.
+func (a *admitted) is(given string) bool {
+	if a.token == "" {
 		return false
 	}
 	// Hashes are of one length, so the time reveals nothing of the token's.

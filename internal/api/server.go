@@ -1,5 +1,5 @@
-// Package api is the agent's listener: health, metrics, pings, and who may ask. The HTTP API is package v1 below it; the dashboard will
-// stand here too.
+// Package api is the agent's listener: health, metrics, pings, and who may ask. The HTTP API is package v1 below it, and the dashboard package web
+// beside it.
 package api
 
 import (
@@ -30,6 +30,8 @@ type Options struct {
 	Reload http.Handler
 	// V1 answers everything under /api/v1/ to those who may read and change. nil: there is nothing.
 	V1 http.Handler
+	// Web answers everything else, to the same. nil: there is nothing.
+	Web http.Handler
 	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
 	// listener answers to this host too. "": none.
 	Advertise string
@@ -82,10 +84,19 @@ func New(l net.Listener, o Options) *Server {
 	if o.V1 != nil {
 		mux.Handle("/api/v1/", o.V1)
 	}
-	mux.HandleFunc("/{$}", readOnly(http.HandlerFunc(front)).ServeHTTP)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	nothing := func(w http.ResponseWriter, r *http.Request) {
 		Problem(w, http.StatusNotFound, "nothing is served at "+Quote(r.URL.Path))
-	})
+	}
+	for _, below := range []string{"/-/", "/api/"} {
+		mux.HandleFunc(below, nothing)
+	}
+	if o.Web != nil {
+		mux.Handle("/", o.Web)
+		mux.Handle("POST "+SignInPath, http.NewCrossOriginProtection().Handler(http.HandlerFunc(gate.signIn)))
+	} else {
+		mux.HandleFunc("/{$}", readOnly(http.HandlerFunc(front)).ServeHTTP)
+		mux.HandleFunc("/", nothing)
+	}
 	s := &Server{
 		listener: &listener{l, newConnections(o.Connections, o.Log)}, gate: gate, stop: stop,
 		server: &http.Server{
