@@ -166,7 +166,7 @@ func (v *verified) show(w io.Writer) error {
 	if err := writeTable(w, t); err != nil || len(v.Problems) == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nNot verified:\n  %s\n", strings.Join(v.Problems, "\n  "))
+	_, err := fmt.Fprintf(w, "\nNot verified:\n  %s\n", ops.Printable(strings.Join(v.Problems, "\n  ")))
 	return err
 }
 

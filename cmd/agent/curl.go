@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -52,6 +54,9 @@ func (a *app) printCurl(l *lease.Lease, t *task.Type, masked bool) error {
 	if err != nil {
 		return err
 	}
+	if a.terminal {
+		m.Body = terminalBody(m.Body)
+	}
 	switch {
 	case !masked:
 		if err := m.Sign(w.Secrets, time.Now()); err != nil {
@@ -67,10 +72,22 @@ func (a *app) printCurl(l *lease.Lease, t *task.Type, masked bool) error {
 	if masked {
 		r.Curl = "# " + strings.ReplaceAll(r.Curl, "\n", "\n# ")
 	}
+	if a.terminal && a.cli.Output == "table" {
+		r.Curl = ops.Printable(r.Curl) // of headers, which rows may fill
+	}
 	return a.print(r, func(out io.Writer) error {
 		_, err := fmt.Fprintln(out, r.Curl)
 		return err
 	})
+}
+
+// terminalBody is a JSON body that means the same, and has nothing that a terminal obeys. Other bodies stay as they are.
+func terminalBody(body []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, body) != nil {
+		return body
+	}
+	return terminalJSON(b.Bytes())
 }
 
 // curl writes a request as a curl command for a POSIX shell. Nothing in it is taken for a pattern, a file or an option.

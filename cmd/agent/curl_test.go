@@ -55,3 +55,12 @@ func TestCurlSaysWhatTheAttemptWouldSend(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, receiver.Verify([]byte(body), header))
 }
+
+// TestCurlOnATerminal has a row whose text a terminal would obey: the body means the same, and is signed as it is printed.
+func TestCurlOnATerminal(t *testing.T) {
+	odd := "{\n\t\"a\":\t\"\u009b31m\u202e \u007f \U000e0041 é\"}"
+	body := terminalBody([]byte(odd))
+	require.NotRegexp(t, "[\t\n\u007f-\u009f\u202e\U000e0041]", string(body))
+	require.JSONEq(t, odd, string(body))
+	require.Equal(t, "no JSON\u009b", string(terminalBody([]byte("no JSON\u009b"))), "what is left to the whole command")
+}

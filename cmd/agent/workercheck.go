@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/command"
 	"github.com/leasehold/leasehold/internal/exec/worker"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -89,7 +90,7 @@ func (a *app) showStep(f worker.Finding) error {
 	}
 	_, err := fmt.Fprintf(a.out, "%s  %-48s %s\n", mark, f.Step, f.Took.Round(time.Millisecond))
 	if f.Wrong != "" {
-		_, err = fmt.Fprintf(a.out, "       %s\n", f.Wrong)
+		_, err = fmt.Fprintf(a.out, "       %s\n", ops.Printable(f.Wrong))
 	}
 	return err
 }

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
@@ -397,4 +399,21 @@ func TestRefusalsReadWell(t *testing.T) {
 		require.Contains(t, input.Text, text)
 	}
 	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.task`))
+}
+
+// TestGrantsQuoteTheRole prints the grants of a role whose name is SQL. It holds its quotes to the end.
+func TestGrantsQuoteTheRole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	role := `a"; DROP SCHEMA ` + h.schema + ` CASCADE; -- {schema} $$ ` + pgtest.Name("role")
+	quoted := pgx.Identifier{role}.Sanitize()
+	pgtest.Exec(t, `CREATE ROLE `+quoted)
+	t.Cleanup(func() { pgtest.Exec(t, `DROP OWNED BY `+quoted+`; DROP ROLE `+quoted) })
+	for _, script := range []string{postgres.Grants(h.schema, role, false), postgres.Grants(h.schema, role, true), postgres.AgentGrants(h.schema, role)} {
+		pgtest.Exec(t, script)
+	}
+	var may bool
+	require.NoError(t, pgtest.Connect(t).QueryRow(t.Context(), `SELECT has_schema_privilege($1, $2, 'USAGE')`, role, h.schema).Scan(&may))
+	require.True(t, may)
+	require.NoError(t, h.Ping(t.Context()))
 }

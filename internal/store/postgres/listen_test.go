@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // soon bounds every wait for something that must happen.
@@ -186,4 +188,29 @@ func (l *lines) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return bytes.Count(l.text.Bytes(), []byte(text))
+}
+
+// TestForgedNotifications has a role without any rights send what it likes: agents look for themselves, and nothing else comes of it.
+func TestForgedNotifications(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	session, err := h.Join(t.Context(), someAgent())
+	require.NoError(t, err)
+	require.NoError(t, h.Idle(t.Context(), session, true))
+	wakes := listening(t, h.Store)
+	awaitWake(t, wakes)
+	stranger := pgtest.ConnectTo(t, pgtest.Role(t, func(string) string { return "" }))
+	for _, payload := range []string{"", "asked", "pause", "after", "place 1", "place", "echo ", "mark", strings.Repeat("x", 7999), "\x01; DROP TABLE task"} {
+		_, err := stranger.Exec(t.Context(), `SELECT pg_notify($1, $2)`, "leasehold:"+h.schema, payload)
+		require.NoError(t, err)
+	}
+	_, err = stranger.Exec(t.Context(), h.q(`SELECT count(*) FROM SCHEMA.tasks`))
+	require.ErrorContains(t, err, "42501", "that is all that it may do")
+	awaitWake(t, wakes)
+	ids := h.Insert(t, store.EnqueueRequest{Type: "a"})
+	awaitWake(t, wakes)
+	info, err := h.Get(t.Context(), ids[0])
+	require.NoError(t, err)
+	require.Equal(t, task.StatePending, info.State)
+	require.Empty(t, h.Audit(t))
 }
