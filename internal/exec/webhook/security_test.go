@@ -3,6 +3,7 @@ package webhook
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -21,7 +22,7 @@ import (
 func TestARedirectLeadsNowhere(t *testing.T) {
 	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the other host is asked") })
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		for _, large := range []bool{false, true} { // both transports
+		for _, again := range []bool{false, true} { // at the first try, and at one after it, which another client sends
 			w := to(serve(t, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				w.Header().Set("Location", elsewhere+"/take")
@@ -29,11 +30,14 @@ func TestARedirectLeadsNowhere(t *testing.T) {
 				w.WriteHeader(status)
 			}))
 			w.Headers = map[string]task.Template{"Authorization": exectest.Text("Bearer geheim")}
-			a := exectest.Attempt{}
-			if large {
-				a.Task.Payload = []byte(`"` + strings.Repeat("x", 2*maxDirect) + `"`)
-			}
-			o := run(t, client(t), a, w)
+			c, tries := client(t), 0
+			c.tries = roundTrip(func(r *http.Request) (*http.Response, error) {
+				if tries++; again && tries == 1 {
+					return nil, errors.New("no way there")
+				}
+				return c.direct.RoundTrip(r)
+			})
+			o := run(t, c, exectest.Attempt{}, w)
 			require.Equal(t, task.Failed, o.Verdict, status)
 			require.NotContains(t, o.Error, "geheim")
 		}
