@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -59,7 +60,7 @@ func (a *app) agentRow(i store.AgentInfo) table.Row {
 	const most = 40
 	return table.Row{
 		ops.OneLine(i.Name, most), i.Session, a.agentState(i.State), fmt.Sprintf("%d/%d", i.Running, i.Workers), i.DonePerMinute,
-		shortTime(i.SeenAt), ops.OneLine(i.Region, most), ops.OneLine(i.Version, most), ops.OneLine(i.Config, most),
+		shortTime(i.SeenAt.Truncate(time.Second)), ops.OneLine(i.Region, most), ops.OneLine(i.Version, most), ops.OneLine(i.Config, most),
 	}
 }
 

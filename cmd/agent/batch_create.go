@@ -41,9 +41,10 @@ batch and all of its tasks are created in one transaction; if a line is invalid,
 
 Examples:
 
-    leasehold batch create --type service.move --from services.ndjson --name 'move to az2' --on-failure rollback --watch
-    psql -Atc "select json_build_object('payload', json_build_object('id', id)) from account" |
-        leasehold batch create --type account.check --from - --finish-type report`
+    leasehold batch create --type service.move --from services.ndjson \
+        --name 'move to az2' --on-failure rollback --watch
+    psql -Atc "select json_build_object('payload', to_json(id)) from account" |
+        leasehold batch create --type account.check --from -`
 }
 
 // Run creates the batch.

@@ -58,7 +58,7 @@ func (s shownChunks) write(w io.Writer) error {
 }
 
 // writeTitled writes a table below others.
-func writeTitled(w io.Writer, title string, t table.Writer) error {
+func writeTitled(w io.Writer, title string, t *grid) error {
 	if _, err := fmt.Fprintf(w, "\n%s:\n", title); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func writeTitled(w io.Writer, title string, t table.Writer) error {
 }
 
 // planTable is a plan, one line for each thing that is known of it.
-func planTable(i *store.ChunkPlanInfo) table.Writer {
+func planTable(i *store.ChunkPlanInfo) *grid {
 	const most = 400
 	t := newTable(nil)
 	line := func(name, value string) {
@@ -99,7 +99,7 @@ func planTable(i *store.ChunkPlanInfo) table.Writer {
 }
 
 // passTable lists passes.
-func passTable(passes []ops.ChunkPass) table.Writer {
+func passTable(passes []ops.ChunkPass) *grid {
 	list := newTable(table.Row{"PASS", "OF", "FROM", "THROUGH", "CHUNKS", "ROWS", "BATCH", "STATE", "DONE", "FAILED",
 		"ROWS/S", "TIME LEFT", "SIZES", "BEGAN", "PLANNED"})
 	for n := range passes {
@@ -139,7 +139,7 @@ func sizesOf(sizes []int) string {
 }
 
 // failedTable lists ranges that failed, with the task of each.
-func failedTable(failed []ops.FailedRange) table.Writer {
+func failedTable(failed []ops.FailedRange) *grid {
 	const most = 20
 	list := newTable(table.Row{"AFTER", "THROUGH", "ROWS", "TASK", "PASSES", "NOTE"})
 	for n := range failed[:min(len(failed), most)] {

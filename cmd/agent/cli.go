@@ -79,17 +79,22 @@ task or batch failed; 5 it was cancelled, or the wait timed out.`
 func execute(args, guardian []string) int {
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	a.guardian = guardian
+	return a.execute(args)
+}
+
+// execute runs one command line on the app's streams and gives the exit code.
+func (a *app) execute(args []string) int {
 	var grammar cli
-	helpTo := os.Stdout
+	helpTo := a.out
 	if len(args) == 0 { // nothing was asked: say what there is, but not that all is well
-		args, helpTo = []string{"--help"}, os.Stderr
+		args, helpTo = []string{"--help"}, a.err
 	}
 	if len(args) > 0 && args[0] == "help" && !slices.Contains(args, "--help") {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	exit := -1 // set where kong has handled the command line, as for --help
 	parser, err := kong.New(&grammar,
-		kong.Name("leasehold"), kong.Description(description), texts(), kong.Writers(helpTo, os.Stderr),
+		kong.Name("leasehold"), kong.Description(description), texts(), kong.Writers(helpTo, a.err),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 	)
@@ -98,7 +103,7 @@ func execute(args, guardian []string) int {
 	}
 	k, err := parser.Parse(joinNegative(args))
 	switch {
-	case exit >= 0 && helpTo == os.Stderr:
+	case exit >= 0 && helpTo == a.err:
 		return exitUsage
 	case exit >= 0:
 		return exit

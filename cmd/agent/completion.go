@@ -33,8 +33,8 @@ func (completionCmd) Help() string {
 
 Examples:
 
-    source <(leasehold completion bash)                       # in ~/.bashrc
-    source <(leasehold completion zsh)                        # in ~/.zshrc, after compinit
+    source <(leasehold completion bash)               # in ~/.bashrc
+    source <(leasehold completion zsh)                # in ~/.zshrc
     leasehold completion fish > ~/.config/fish/completions/leasehold.fish`
 }
 

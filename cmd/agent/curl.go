@@ -76,7 +76,7 @@ func (a *app) printCurl(l *lease.Lease, t *task.Type, masked bool) error {
 		r.Curl = ops.Printable(r.Curl) // of headers, which rows may fill
 	}
 	return a.print(r, func(out io.Writer) error {
-		_, err := fmt.Fprintln(out, r.Curl)
+		_, err := fmt.Fprintln(unfolded(out), r.Curl)
 		return err
 	})
 }

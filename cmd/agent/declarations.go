@@ -82,7 +82,7 @@ func (c declarationsCmd) history(ctx context.Context, a *app, s dataStore) error
 	if a.cli.Output != "table" {
 		return printList(a, list, nil, definitionRow)
 	}
-	return showDefinitions(a.out, list)
+	return a.people(func(w io.Writer) error { return showDefinitions(w, list) })
 }
 
 // definitionRow is a definition in a table.

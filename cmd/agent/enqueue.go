@@ -53,11 +53,12 @@ func (enqueueCmd) Help() string {
     leasehold enqueue report --payload @report.json --in 2h --priority 5
     leasehold enqueue index.update --key page-7 --on-live again
     leasehold enqueue index.update --key page-7 --debounce 10s --debounce-max 1m
-    leasehold enqueue account.rebuild --payload '{"account": 7}' --lock account-7
-    leasehold enqueue account.book --payload '{"account": 7, "cents": 250}' --sequence account-7
+    leasehold enqueue account.rebuild --payload '{"id": 7}' --lock account-7
+    leasehold enqueue account.book --payload '{"cents": 250}' --sequence a-7
     leasehold enqueue account.report --after 4211 --after 4212
     leasehold enqueue invoice.send --payload '{"invoice": 7}' --tenant acme
-    leasehold enqueue service.move --batch 17 --payload '{"to": "b"}' --rollback-payload '{"to": "a"}'
+    leasehold enqueue service.move --batch 17 --payload '{"to": "b"}' \
+        --rollback-payload '{"to": "a"}'
     generate | leasehold enqueue report --payload - --label tenant=acme -o json`
 }
 

@@ -223,13 +223,14 @@ func (migrateGrantsCmd) Help() string {
 
     leasehold migrate grants --role app | psql "$DATABASE_URL"
     leasehold migrate grants --role oncall --operator
-    leasehold migrate grants --role leasehold_agent --agent | psql postgres://owner@db/app`
+    leasehold migrate grants --role leasehold_agent --agent |
+        psql postgres://owner@db/app`
 }
 
 // printSQL writes a script as it is, or as one field of JSON.
 func (a *app) printSQL(text string) error {
 	return a.print(map[string]string{"sql": text}, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
+		_, err := io.WriteString(unfolded(w), text)
 		return err
 	})
 }

@@ -36,7 +36,7 @@ Exit 1 if tasks stay because other transactions work on them.
 Examples:
 
     leasehold orphans cancel invoice.send --dry-run
-    leasehold orphans cancel invoice.send --yes --by alice --reason "replaced by billing"`
+    leasehold orphans cancel invoice.send --yes --reason "replaced by billing"`
 }
 
 // Run cancels.
@@ -64,7 +64,7 @@ tasks stay.
 Examples:
 
     leasehold orphans move invoice.send billing.send --dry-run
-    leasehold orphans move invoice.send billing.send --yes --by alice --reason "renamed"`
+    leasehold orphans move invoice.send billing.send --yes --reason "renamed"`
 }
 
 // Run moves.

@@ -24,7 +24,7 @@ func (a *app) print(v any, people func(io.Writer) error) error {
 	case "jsonl":
 		return a.writeJSON(v, "")
 	}
-	return people(a.out)
+	return a.people(people)
 }
 
 // printList writes many things: as one JSON array, as a line of JSON each, or as a table.
@@ -47,10 +47,7 @@ func printList[T any](a *app, list []T, header table.Row, row func(T) table.Row)
 	for _, v := range list {
 		t.AppendRow(row(v))
 	}
-	if a.terminal && len(list) > 0 { // scripts get every column
-		t.SuppressEmptyColumns()
-	}
-	return writeTable(a.out, t)
+	return a.people(func(w io.Writer) error { return writeTable(w, t) })
 }
 
 func (a *app) writeJSON(v any, indent string) error {
@@ -91,30 +88,6 @@ func terminalJSON(doc []byte) []byte {
 		doc = doc[size:]
 	}
 	return b.Bytes()
-}
-
-// newTable makes a table without lines: columns and two spaces.
-func newTable(header table.Row) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleDefault
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	style.Format.Header = 0
-	t.SetStyle(style)
-	if header != nil {
-		t.AppendHeader(header)
-	}
-	return t
-}
-
-func writeTable(w io.Writer, t table.Writer) error {
-	var out bytes.Buffer
-	for line := range bytes.Lines([]byte(t.Render())) {
-		out.Write(bytes.TrimRight(line, " \n"))
-		out.WriteByte('\n')
-	}
-	_, err := w.Write(out.Bytes())
-	return err
 }
 
 // state writes a task's state, in its colour where there is colour.

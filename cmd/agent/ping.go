@@ -37,7 +37,8 @@ Examples:
 
     leasehold ping
     leasehold ping 0.4
-    leasehold ping '{"done": 40, "total": 100}' --message "page 40" --checkpoint '{"page": 40}'
+    leasehold ping '{"done": 40, "total": 100}' --message "page 40" \
+        --checkpoint '{"page": 40}'
     leasehold ping "uploading" --next-within 10m`
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -61,10 +62,12 @@ func (a *app) regionLines(ctx context.Context, s dataStore, agents []store.Agent
 	if err != nil {
 		return err
 	}
-	for _, r := range ops.RegionReports(orphans, agents) {
-		if _, err := fmt.Fprintln(a.out, r); err != nil {
-			return err
+	return a.people(func(w io.Writer) error {
+		for _, r := range ops.RegionReports(orphans, agents) {
+			if _, err := fmt.Fprintln(w, r); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -128,8 +128,10 @@ nothing of the schedule changes. Without --yes the slots are printed, and nothin
 
 Examples:
 
-    leasehold schedule backfill nightly 2026-11-01T00:00:00Z 2026-11-08T00:00:00Z
-    leasehold schedule backfill nightly 2026-11-01T00:00:00Z 2026-11-08T00:00:00Z --yes`
+    leasehold schedule backfill nightly \
+        2026-11-01T00:00:00Z 2026-11-08T00:00:00Z
+    leasehold schedule backfill nightly --yes \
+        2026-11-01T00:00:00Z 2026-11-08T00:00:00Z`
 }
 
 // Run inserts the tasks.

@@ -20,7 +20,8 @@ Examples:
     leasehold task cancel 4211
     leasehold task cancel 4211 4212 --by alice -o json
     leasehold task cancel --type invoice.send --label tenant=acme --dry-run
-    leasehold task cancel --type invoice.send --label tenant=acme --yes --reason "acme has left"`
+    leasehold task cancel --type invoice.send --label tenant=acme --yes \
+        --reason "acme has left"`
 }
 
 // Run cancels.

@@ -31,7 +31,7 @@ Examples:
     leasehold task retry 4211 --payload '{"invoice": 8}'
     leasehold task retry 4211 4212 --by alice -o json
     leasehold task retry --type invoice.send --state failed --since 2h --dry-run
-    leasehold task retry --error-signature "HTTP 502 from billing" --since 2h --yes --by alice`
+    leasehold task retry --error-signature "answered 502" --since 2h --yes`
 }
 
 // Run retries.
@@ -69,7 +69,8 @@ Examples:
 
     leasehold task rollback 4211
     leasehold task rollback 4211 4212 --by alice -o json
-    leasehold task rollback --type invoice.send --state succeeded --since 2026-11-20T08:00:00Z --yes`
+    leasehold task rollback --type invoice.send --state succeeded --yes \
+        --since 2026-11-20T08:00:00Z`
 }
 
 // Run rolls back.

@@ -89,7 +89,7 @@ func (a *app) showTask(w io.Writer, i *ops.Task) error {
 }
 
 // taskTable has a line for each thing that a task has.
-func taskTable(state string, i *ops.Task) table.Writer {
+func taskTable(state string, i *ops.Task) *grid {
 	const most = 400
 	t := newTable(nil)
 	line := func(name string, value any) {
@@ -172,7 +172,7 @@ func section(w io.Writer, title, text string) error {
 	if text == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n%s\n", title, strings.TrimRight(ops.Printable(text), "\n"))
+	_, err := fmt.Fprintf(unfolded(w), "\n%s\n%s\n", title, strings.TrimRight(ops.Printable(text), "\n"))
 	return err
 }
 

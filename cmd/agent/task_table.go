@@ -21,13 +21,16 @@ type column struct {
 	least int // width to which it may be cut where the terminal is narrow; 0: it is not cut
 	cut   int // width to which it is cut; 0: it is not
 	drop  int // where cutting is not enough, columns go in this order; 0: it stays
+
+	wrap  bool // of the last column: what is cut goes on in further lines
+	right bool // its cells are numbers
 }
 
 const columnGap = 2
 
 // taskColumns are the list's columns, in words: JSON has the values.
 func (a *app) taskColumns(infos []ops.Task, now time.Time) []*column {
-	id, typ, state := &column{name: "ID"}, &column{name: "TYPE", least: 12}, &column{name: "STATE"}
+	id, typ, state := &column{name: "ID", right: true}, &column{name: "TYPE", least: 12}, &column{name: "STATE"}
 	attempt, age := &column{name: "ATTEMPT", drop: 4}, &column{name: "AGE", drop: 3}
 	when, key := &column{name: "WHEN", drop: 5}, &column{name: "KEY", least: 8, drop: 1}
 	batch, detail := &column{name: "BATCH", drop: 2}, &column{name: "PROGRESS OR ERROR", least: 24}
@@ -64,9 +67,15 @@ func writeColumns(w io.Writer, columns []*column, width int) error {
 				cell = c.cells[row]
 			}
 			wide := c.wide()
+			if c.wrap && n == len(columns)-1 && text.StringWidthWithoutEscSequences(cell) > wide {
+				hang := strings.Repeat(" ", text.StringWidthWithoutEscSequences(line.String()))
+				cell = strings.ReplaceAll(foldAt(cell, wide, ""), "\n", "\n"+hang)
+				line.WriteString(cell)
+				break
+			}
 			cell = text.Snip(cell, wide, "…")
 			pad := strings.Repeat(" ", max(wide-text.StringWidthWithoutEscSequences(cell), 0))
-			if c.name == "ID" && row >= 0 {
+			if c.right && row >= 0 {
 				cell, pad = pad+cell, ""
 			}
 			line.WriteString(cell + pad)
@@ -74,11 +83,12 @@ func writeColumns(w io.Writer, columns []*column, width int) error {
 				line.WriteString(strings.Repeat(" ", columnGap))
 			}
 		}
-		s := strings.TrimRight(line.String(), " ")
-		if width > 0 {
-			s = text.Snip(s, width, "…")
+		for s := range strings.SplitSeq(strings.TrimRight(line.String(), " "), "\n") {
+			if width > 0 {
+				s = text.Snip(s, width, "…")
+			}
+			fmt.Fprintln(&out, s)
 		}
-		fmt.Fprintln(&out, s)
 	}
 	_, err := w.Write(out.Bytes())
 	return err
@@ -123,7 +133,7 @@ func fit(columns []*column, width int) []*column {
 		}
 	}
 	cut()
-	const drops = 5
+	const drops = 6
 	for drop := 1; drop <= drops && over() > 0; drop++ {
 		kept = slices.DeleteFunc(kept, func(c *column) bool { return c.drop == drop })
 		cut() // there is more room now

@@ -49,7 +49,7 @@ Examples:
     leasehold try invoice.send --payload '{"invoice": 7}'
     leasehold try invoice.send --payload @invoice.json --curl | sh
     leasehold try invoice.send --payload '{"invoice": 7}' --rollback
-    leasehold try invoice.pay --payload '{"invoice": 7, "card": "4111"}' --curl --unredacted | sh
+    leasehold try invoice.pay --payload '{"card": 41}' --curl --unredacted | sh
     leasehold try --from 4211
     leasehold try --from 4211 --store postgres://me@db/app --curl`
 }
