@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -107,10 +108,8 @@ func givesWay(column string) (least, drop int, wrap bool) {
 		{"ROWS/S", "TIME LEFT", "MISSED", "LAST LOADED", "SINCE"},
 		{"LAST SEEN", "TOOK", "PASS", "DONE ROWS"},
 	} {
-		for _, n := range names {
-			if n == column {
-				return 0, order + 2, false
-			}
+		if slices.Contains(names, column) {
+			return 0, order + 2, false
 		}
 	}
 	return 0, 0, false

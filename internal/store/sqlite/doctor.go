@@ -159,7 +159,7 @@ func (s *Store) fileHealth(ctx context.Context) (*store.FileHealth, error) {
 	for _, file := range s.open(s.allowed) {
 		h.Open = append(h.Open, store.OpenFile{Path: file.path, Mode: uint32(file.mode)})
 	}
-	h.Free, h.Size = roomOf(s.real())
+	h.Free, h.Size = s.room(s.real())
 	var err error
 	h.Unchecked, err = s.unchecked(ctx)
 	return h, err

@@ -75,3 +75,21 @@ func TestRoomOfAFile(t *testing.T) {
 	free, size = roomOf("/no/such/directory/file")
 	require.Zero(t, free+size)
 }
+
+// The file system is small only by what the store is told of it: a real one takes a mount.
+func TestDoctorFindsAFullFileSystem(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	asked := ""
+	left := uint64(3 << 30)
+	h.Store.room = func(path string) (free, size uint64) {
+		asked = path
+		return left, 100 << 30
+	}
+	found := findings(t, h.Store, "disk_space")
+	require.Len(t, found, 1)
+	require.Equal(t, h.path, asked)
+	require.Contains(t, found[0].What, "3.0 GiB left of 100.0 GiB")
+	left = 6 << 30
+	require.Empty(t, findings(t, h.Store, "disk_space"))
+}

@@ -56,6 +56,7 @@ type Store struct {
 	clock func() time.Time
 	busy  time.Duration
 	fail  func(string) error
+	room  func(path string) (free, size uint64) // of a file system
 
 	access  access
 	allowed access // likewise, also of one that has not made the file; its gid is not known
@@ -95,7 +96,7 @@ func ParseURL(text string) (string, error) {
 // Open opens the file, and makes it where o.Create allows that. The schema may be missing: see Migrator. Its errors
 // name the path and what is wrong with it.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, sql: o.sql, turns: newTurns()}
+	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, room: roomOf, sql: o.sql, turns: newTurns()}
 	s.allowed = access{group: o.Group, gid: -1}
 	if s.sql == nil {
 		s.sql = compileStatements()
