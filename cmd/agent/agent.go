@@ -214,6 +214,11 @@ func (a *agent) listen(s *signals) part {
 	}
 	o.V1 = v1.New(v1.Options{
 		Store: a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Healthy: a.engine.Health,
+		CountChunks: a.countChunks,
+		Configuration: func() ([]store.Block, func(string) string) {
+			cfg := a.cfg.Load()
+			return blocksOf(cfg), claimant(cfg)
+		},
 		Trace: func(ctx context.Context, id task.ID) (string, error) { return derivedTrace(ctx, a.store, id) },
 	})
 	o.Web = web.New(web.Options{

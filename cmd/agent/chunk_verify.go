@@ -34,25 +34,12 @@ Examples:
     leasehold chunks verify events --no-count -o json`
 }
 
-// countedLeft is the most rows that are counted.
-const countedLeft = 1_000_000
-
-// verified is what came of it, as JSON.
-type verified struct {
-	*ops.ChunkProof
-
-	Counted  bool            `json:"counted"` // whether the table was read
-	Left     int             `json:"left"`    // rows that where still finds, at most countedLeft
-	First    *store.ChunkKey `json:"first_left"`
-	Problems []string        `json:"problems"`
-}
-
 // Run verifies.
 func (c chunksVerifyCmd) Run(a *app) error {
 	if c.Timeout <= 0 {
 		return usagef("--timeout %s: use a duration above 0", c.Timeout)
 	}
-	v := verified{Problems: []string{}}
+	var v ops.ChunkVerdict
 	err := a.withTables(func(ctx context.Context, s dataStore) (err error) {
 		call, cancel := context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
@@ -65,36 +52,77 @@ func (c chunksVerifyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	v.conclude()
-	if err := a.print(v, v.show); err != nil || len(v.Problems) == 0 {
+	v.Conclude()
+	show := verdict{&v}.show
+	if err := a.print(v, show); err != nil || len(v.Problems) == 0 {
 		return err
 	}
 	return &failure{code: exitDiffers}
 }
 
 // count counts the rows that are left, where the rows say so.
-func (c chunksVerifyCmd) count(a *app, v *verified) error {
+func (c chunksVerifyCmd) count(a *app, v *ops.ChunkVerdict) error {
 	at, err := a.sourceOf(v.ChunkProof)
-	if err != nil || at.Where == "" || v.Through == nil {
-		return err
-	}
-	src, err := openSource(&chunk.Spec{Name: v.Name, Table: v.Table, Key: v.Key}, at)
 	if err != nil {
 		return err
 	}
-	defer src.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
-	err = src.Check(ctx)
-	if err == nil {
-		var left chunk.Left
-		left, err = chunk.CountLeft(ctx, src, v.Through, countedLeft)
-		v.Counted, v.Left, v.First = true, left.Rows, left.First
-	}
+	v.ChunkLeft, err = countLeft(ctx, v.ChunkProof, at)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		return fmt.Errorf("the table %s was not read within %s: use a longer --timeout, or --no-count", v.Table, c.Timeout)
 	}
 	return err
+}
+
+// countLeft counts the rows of a table that are left, where the rows say so. With an error it returns what it has counted.
+func countLeft(ctx context.Context, p *ops.ChunkProof, at config.ChunkSource) (ops.ChunkLeft, error) {
+	if at.Where == "" || p.Through == nil {
+		return ops.ChunkLeft{}, nil
+	}
+	src, err := openSource(&chunk.Spec{Name: p.Name, Table: p.Table, Key: p.Key}, at)
+	if err != nil {
+		return ops.ChunkLeft{}, err
+	}
+	defer src.Close()
+	if err := src.Check(ctx); err != nil {
+		return ops.ChunkLeft{}, err
+	}
+	left, err := chunk.CountLeft(ctx, src, p.Through, ops.CountedLeft)
+	return ops.ChunkLeft{Counted: err == nil, Left: left.Rows, First: left.First}, err
+}
+
+// countChunks is countLeft for the configuration that is in force in the agent.
+func (a *agent) countChunks(ctx context.Context, p *ops.ChunkProof) (left ops.ChunkLeft, err error) {
+	const instead = "ask an agent that declares the plan, or use count=false"
+	c := declaredChunks(a.cfg.Load(), p.Name)
+	switch {
+	case c == nil:
+		return left, &store.RefusedError{Text: fmt.Sprintf("the configuration of this agent has no chunks %q, so it cannot count its rows: %s", p.Name, instead)}
+	case c.Spec.Table != p.Table || c.Spec.Key != p.Key:
+		return left, &store.RefusedError{Text: fmt.Sprintf("the plan %q has the table %s and the key %s, and the configuration of this agent has others: %s",
+			p.Name, p.Table, p.Key, instead)}
+	}
+	at := c.Source
+	if at.URL == "" {
+		at.URL = a.at
+	}
+	left, err = countLeft(ctx, p, at)
+	if err != nil && ctx.Err() == nil {
+		return left, &store.RefusedError{Text: fmt.Sprintf("this agent cannot read the table of chunks %q: %s; %s",
+			p.Name, config.RedactText(err.Error()), instead)}
+	}
+	return left, err
+}
+
+// declaredChunks returns the plan that a configuration has by that name; nil: it has none.
+func declaredChunks(cfg *config.Config, name string) *config.Chunks {
+	for i := range cfg.Chunks {
+		if cfg.Chunks[i].Spec.Name == name {
+			return &cfg.Chunks[i]
+		}
+	}
+	return nil
 }
 
 // sourceOf returns where the configuration says that the table of a plan is.
@@ -103,44 +131,31 @@ func (a *app) sourceOf(p *ops.ChunkProof) (config.ChunkSource, error) {
 	if err != nil {
 		return config.ChunkSource{}, fmt.Errorf("%w (--no-count needs no configuration)", err)
 	}
-	for i := range cfg.Chunks {
-		c := &cfg.Chunks[i]
-		switch {
-		case c.Spec.Name != p.Name:
-			continue
-		case c.Spec.Table != p.Table || c.Spec.Key != p.Key:
-			return config.ChunkSource{}, usagef("%s: the plan %q has the table %s and the key %s, and the configuration has others",
-				cfg.Place("chunks", p.Name), p.Name, p.Table, p.Key)
-		}
-		at := c.Source
-		if at.URL == "" {
-			stored, err := a.placeFor(cfg)
-			if err != nil {
-				return at, err
-			}
-			at.URL = stored.URL
-		}
-		return at, nil
+	c := declaredChunks(cfg, p.Name)
+	switch {
+	case c == nil:
+		return config.ChunkSource{}, usagef("the configuration has no chunks %q, so its rows cannot be counted: name the file that has it by "+
+			"--config, or use --no-count", p.Name)
+	case c.Spec.Table != p.Table || c.Spec.Key != p.Key:
+		return config.ChunkSource{}, usagef("%s: the plan %q has the table %s and the key %s, and the configuration has others",
+			cfg.Place("chunks", p.Name), p.Name, p.Table, p.Key)
 	}
-	return config.ChunkSource{}, usagef("the configuration has no chunks %q, so its rows cannot be counted: name the file that has it by "+
-		"--config, or use --no-count", p.Name)
+	at := c.Source
+	if at.URL == "" {
+		stored, err := a.placeFor(cfg)
+		if err != nil {
+			return at, err
+		}
+		at.URL = stored.URL
+	}
+	return at, nil
 }
 
-// conclude lists what is not as it should be. Rows that say whether they are done decide; else the tasks do.
-func (v *verified) conclude() {
-	v.Problems = append(v.Problems, v.ChunkProof.Problems()...)
-	switch {
-	case !v.Counted:
-		v.Problems = append(v.Problems, v.Unfinished()...)
-	case v.Left >= countedLeft:
-		v.Problems = append(v.Problems, fmt.Sprintf("rows left: %d or more, from the key %s on", v.Left, keyOr(v.First, "")))
-	case v.Left > 0:
-		v.Problems = append(v.Problems, fmt.Sprintf("rows left: %d, from the key %s on", v.Left, keyOr(v.First, "")))
-	}
-}
+// verdict is a verdict on a terminal.
+type verdict struct{ *ops.ChunkVerdict }
 
 // show writes it for a terminal.
-func (v *verified) show(w io.Writer) error {
+func (v verdict) show(w io.Writer) error {
 	if v.Covered {
 		const most = 80
 		what := "there was nothing to cut"
@@ -171,7 +186,7 @@ func (v *verified) show(w io.Writer) error {
 }
 
 // showPasses lists what the passes prove.
-func (v *verified) showPasses(w io.Writer) error {
+func (v verdict) showPasses(w io.Writer) error {
 	if len(v.Passes) == 0 {
 		return nil
 	}

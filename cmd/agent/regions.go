@@ -31,15 +31,11 @@ func (agentsRegionsCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		agents, err := s.ListAgents(call, false)
+		list, err := ops.ReadRegions(call, s)
 		if err != nil {
 			return err
 		}
-		orphans, err := s.RegionOrphans(call)
-		if err != nil {
-			return err
-		}
-		return printList(a, ops.RegionReports(orphans, agents), table.Row{"REGION", "AGENTS", "DUE", "TYPES"}, regionRow)
+		return printList(a, list, table.Row{"REGION", "AGENTS", "DUE", "TYPES"}, regionRow)
 	})
 }
 

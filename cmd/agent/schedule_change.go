@@ -153,10 +153,9 @@ func (c scheduleBackfillCmd) Run(a *app) error {
 		if c.DryRun || !c.Yes {
 			return a.print(ops.ScheduleChanged{Schedule: c.Name, Slots: slots, DryRun: true}, func(w io.Writer) error { return c.preview(w, slots) })
 		}
-		done, err := ops.InsertSlots(ctx, s, c.Name, slots, store.AsideBackfill, c.By)
+		done, err := ops.InsertBackfill(ctx, s, c.Name, slots, c.By)
 		if err != nil {
-			return fmt.Errorf("inserted the first %d of %s; those of the next step may have been inserted, too, if the store could not be reached: "+
-				"look for payload.slot before you go on: %w", done, count(len(slots), "task"), err)
+			return err
 		}
 		return a.print(ops.ScheduleChanged{Schedule: c.Name, Slots: slots, Inserted: done}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "schedule %s: inserted %s\n", c.Name, count(done, "task"))

@@ -4,6 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -55,7 +59,29 @@ func setup(env *testscript.Env) error {
 }
 
 func commands() map[string]func(*testscript.TestScript, bool, []string) {
-	return map[string]func(*testscript.TestScript, bool, []string){"until": until, "code": code, "sql": onFile}
+	return map[string]func(*testscript.TestScript, bool, []string){"until": until, "code": code, "sql": onFile, "get": get}
+}
+
+// get asks the agent that listens on agent.sock, which must answer with that status: `get 200 /api/v1/plan`. The answer becomes stdout.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: get status path")
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", ts.MkAbs("agent.sock"))
+	}
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://localhost"+args[1], http.NoBody)
+	ts.Check(err)
+	resp, err := client.Do(r)
+	ts.Check(err)
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(errors.Join(err, resp.Body.Close()))
+	if fmt.Sprint(resp.StatusCode) != args[0] {
+		ts.Fatalf("%s: status %d, not %s: %s", args[1], resp.StatusCode, args[0], body)
+	}
+	_, err = ts.Stdout().Write(body)
+	ts.Check(err)
 }
 
 // onFile runs a statement on a file, as another program does: `sql leasehold.db 'DELETE FROM task'`.

@@ -33,6 +33,44 @@ type FailedRange struct {
 	Held   bool  `json:"held"`   // it is not planned again
 }
 
+// CountedLeft is the most rows of a table that are counted.
+const CountedLeft = 1_000_000
+
+// ChunkVerdict is a proof, with what the table says.
+type ChunkVerdict struct {
+	*ChunkProof
+
+	ChunkLeft
+
+	Problems []string `json:"problems"`
+}
+
+// ChunkLeft is what is left of a table.
+type ChunkLeft struct {
+	Counted bool            `json:"counted"`    // whether the table was read to its end
+	Left    int             `json:"left"`       // rows that the plan's where still finds, at most CountedLeft; a lower bound where it was not
+	First   *store.ChunkKey `json:"first_left"` // the lowest key of these
+}
+
+// Conclude lists what is not as it should be. Rows that say whether they are done decide; else the tasks do.
+func (v *ChunkVerdict) Conclude() {
+	v.Problems = append([]string{}, v.ChunkProof.Problems()...)
+	const most = 40
+	orMore, from := "", ""
+	if v.Left >= CountedLeft || !v.Counted {
+		orMore = " or more"
+	}
+	if v.First != nil {
+		from = OneLine(string(*v.First), most)
+	}
+	if !v.Counted {
+		v.Problems = append(v.Problems, v.Unfinished()...)
+	}
+	if v.Left > 0 {
+		v.Problems = append(v.Problems, fmt.Sprintf("rows left: %d%s, from the key %s on", v.Left, orMore, from))
+	}
+}
+
 // maxObstacles is how many ranges are looked at.
 const maxObstacles = 1000
 

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,25 @@ type RegionReport struct {
 	More   bool     `json:"more,omitempty"` // not all rows were looked at, so there may be more
 	Agents int      `json:"agents"`         // present ones of the region with workers; none of them declares these types
 	Types  []string `json:"types"`
+}
+
+// regionStore is what is read of regions.
+type regionStore interface {
+	ListAgents(ctx context.Context, all bool) ([]store.AgentInfo, error)
+	RegionOrphans(ctx context.Context) ([]store.RegionOrphan, error)
+}
+
+// ReadRegions lists the regions with due tasks that no present agent of them declares, by name.
+func ReadRegions(ctx context.Context, s regionStore) ([]RegionReport, error) {
+	agents, err := s.ListAgents(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	orphans, err := s.RegionOrphans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return RegionReports(orphans, agents), nil
 }
 
 // RegionReports sums the rows of each region. agents are sessions of any state; list is in the order of the regions.

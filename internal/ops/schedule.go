@@ -168,7 +168,7 @@ func BackfillSlots(i *store.ScheduleInfo, from, to time.Time, limit int) ([]time
 	for at, ok := p.Next(from.Add(-1)); ok && at.Before(to); at, ok = p.Next(at) {
 		if len(slots) == limit {
 			return nil, &store.InputError{Text: fmt.Sprintf("more than %d slots from %s to %s: the first that is left out is %s: use a shorter "+
-				"time, or a higher --limit", limit, Time(from), Time(to), Time(at))}
+				"time, or a higher limit", limit, Time(from), Time(to), Time(at))}
 		}
 		slots = append(slots, at)
 	}
@@ -192,6 +192,21 @@ func InsertSlots(
 		done += len(step)
 	}
 	return done, nil
+}
+
+// ErrPartlyInserted says that some of the tasks of a backfill were inserted, or may have been.
+var ErrPartlyInserted = errors.New("not all tasks were inserted")
+
+// InsertBackfill is InsertSlots for the slots of a backfill. Its steps say how many slots have their task: a backfill that is repeated inserts
+// its tasks again (ErrPartlyInserted).
+func InsertBackfill(ctx context.Context, s Schedules, name string, slots []time.Time, by string) (done int, err error) {
+	done, err = InsertSlots(ctx, s, name, slots, store.AsideBackfill, by)
+	nothing := errors.As(err, new(*store.InputError)) || errors.As(err, new(*store.RefusedError)) || errors.Is(err, store.ErrNoSchedule)
+	if err == nil || done == 0 && nothing {
+		return done, err
+	}
+	return done, fmt.Errorf("%w: inserted the first %d of %d; those of the next step may have been inserted, too, if the store could not be reached: "+
+		"look for payload.slot before you go on: %w", ErrPartlyInserted, done, len(slots), err)
 }
 
 // insertStep inserts rows as the firing of a schedule says.

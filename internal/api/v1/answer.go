@@ -62,6 +62,9 @@ func statusOf(err error) (int, string) {
 	if mistake, ok := errors.AsType[*badRequest](err); ok {
 		return mistake.status, mistake.text
 	}
+	if errors.Is(err, ops.ErrPartlyInserted) { // whatever the reason
+		return http.StatusServiceUnavailable, err.Error()
+	}
 	if input, ok := errors.AsType[*store.InputError](err); ok {
 		return http.StatusBadRequest, input.Text
 	}

@@ -17,6 +17,7 @@ const (
 	mostWaits    = 32       // long polls, of the requests
 	mostStreams  = 16       // of the requests
 	mostLong     = 1        // changes that take long: of many rows, or of a batch that is being created
+	mostCounts   = 1        // counts of the table of a plan
 	mostBodies   = 32 << 20 // bytes of bodies in memory
 
 	callPatience = 5 * time.Second // for a turn in the store
@@ -24,13 +25,14 @@ const (
 
 // bounds are the places that requests take. Each is released when the request ends.
 type bounds struct {
-	requests, calls, waits, streams, long, bodies *semaphore.Weighted
+	requests, calls, waits, streams, long, counts, bodies *semaphore.Weighted
 }
 
 func newBounds() bounds {
 	return bounds{
 		semaphore.NewWeighted(mostRequests), semaphore.NewWeighted(mostCalls), semaphore.NewWeighted(mostWaits),
-		semaphore.NewWeighted(mostStreams), semaphore.NewWeighted(mostLong), semaphore.NewWeighted(mostBodies),
+		semaphore.NewWeighted(mostStreams), semaphore.NewWeighted(mostLong), semaphore.NewWeighted(mostCounts),
+		semaphore.NewWeighted(mostBodies),
 	}
 }
 

@@ -9,6 +9,7 @@ func (a *API) chunkRoutes() []route {
 	return []route{
 		{"GET /chunks", a.listChunks},
 		{"GET /chunks/{name}", a.getChunks},
+		{"GET /chunks/{name}/verify", a.verifyChunks},
 		{"POST /chunks/{name}/pause", a.pauseChunks(true)},
 		{"POST /chunks/{name}/resume", a.pauseChunks(false)},
 		{"POST /chunks/{name}/cancel", a.changeChunks(ops.VerbCancel)},

@@ -1,11 +1,13 @@
 package v1
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -36,6 +38,7 @@ func TestChunkPasses(t *testing.T) {
 		r.end(session, "event", task.StateFailed, task.Failed, "exit code 1")
 		r.end(session, "event", task.StateSucceeded, task.Succeeded, "")
 		r.is(200, "GET", "/chunks/events", "", `"passes":[{"pass":1,`, `"through":"20"`, `"failed":[{"after":`, `"tasks":2`)
+		verifyChunks(t, r)
 		r.is(200, "POST", "/chunks/events/retry", `{"dry_run": true, "pass": 1}`, `"tasks":1,"dry_run":true`)
 		r.is(200, "POST", "/chunks/events/cancel", `{"dry_run": true}`, `"dry_run":true`)
 		r.is(200, "GET", "/chunks", "", `"state":"over"`)
@@ -44,4 +47,31 @@ func TestChunkPasses(t *testing.T) {
 		r.is(200, "GET", "/chunks", "", `"state":"paused"`, `"paused_by":"api"`)
 		r.is(200, "POST", "/chunks/events/rollback", `{"force": true}`, `"became":"`)
 	})
+}
+
+// verifyChunks counts what is left of a plan that was cut up to 20 and of which a chunk has failed.
+func verifyChunks(t *testing.T, r *rig) {
+	t.Helper()
+	const path = "/chunks/events/verify"
+	r.is(409, "GET", path, "", "this agent has no such plan")
+	r.is(200, "GET", path+"?count=false", "", `"through":"20","covered":true`, `"counted":false`, "ranges that failed: 1")
+	five := store.ChunkKey("5")
+	r.api.CountChunks = func(_ context.Context, p *ops.ChunkProof) (ops.ChunkLeft, error) {
+		require.Equal(t, "event", p.Table)
+		return ops.ChunkLeft{Counted: true, Left: 3, First: &five}, nil
+	}
+	r.is(200, "GET", path, "", `"counted":true,"left":3,"first_left":"5","problems":["rows left: 3, from the key 5 on"]`)
+	r.api.CountChunks = func(ctx context.Context, _ *ops.ChunkProof) (ops.ChunkLeft, error) {
+		<-ctx.Done()
+		return ops.ChunkLeft{Left: 2, First: &five}, ctx.Err()
+	}
+	r.is(200, "GET", path+"?timeout=20ms", "", `"counted":false,"left":2`, "ranges that failed: 1", "rows left: 2 or more, from the key 5 on",
+		"the table event was not read to its end within")
+	r.is(400, "GET", path+"?timeout=3m", "", "a duration up to 2m0s")
+	r.is(400, "GET", path+"?count=1", "", "use true or false")
+	r.api.CountChunks = func(context.Context, *ops.ChunkProof) (ops.ChunkLeft, error) {
+		r.is(503, "GET", path, "", "busy") // one at a time
+		return ops.ChunkLeft{Counted: true}, nil
+	}
+	r.is(200, "GET", path, "", `"counted":true,"left":0,"first_left":null,"problems":[]`)
 }

@@ -83,7 +83,23 @@ func (a *API) listPauses(c *call) (any, error) {
 	return noneOf(pausePage{list, next}, err)
 }
 
-// pageOfTypes reads a page of what the store lists by type as a whole, and the link to the next; "": there is none.
+// regionPage is a page of regions.
+type regionPage struct {
+	Regions []ops.RegionReport `json:"regions"`
+	Next    string             `json:"next,omitempty"`
+}
+
+func (a *API) listRegions(c *call) (any, error) {
+	list, next, err := pageOfTypes(c, regions, func(r ops.RegionReport) string { return r.Region })
+	return noneOf(regionPage{list, next}, err)
+}
+
+// regions reads the regions with due tasks that no present agent of them declares.
+func regions(s Store, ctx context.Context) ([]ops.RegionReport, error) {
+	return ops.ReadRegions(ctx, s)
+}
+
+// pageOfTypes reads a page of what the store lists by type, or by region, as a whole, and the link to the next; "": there is none.
 func pageOfTypes[T any](c *call, read func(Store, context.Context) ([]T, error), typ func(T) string) (page []T, next string, err error) {
 	from, limit := c.query.text("from"), c.query.limit()
 	if err := c.query.end(); err != nil {

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/api"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -80,6 +82,19 @@ func (q *query) flag(name string) bool {
 		q.wrong("%s %s: use true or false", name, api.Quote(text))
 	}
 	return text == "true"
+}
+
+// span reads a duration up to longest; usual where there is none.
+func (q *query) span(name string, usual, longest time.Duration) time.Duration {
+	text := q.text(name)
+	if text == "" {
+		return usual
+	}
+	d, err := ops.ParseSpan(text)
+	if err != nil || d > longest || d == 0 {
+		q.wrong("%s: use a duration up to %s, such as 30s", name, longest)
+	}
+	return d
 }
 
 // labels reads label=name=value, repeated.

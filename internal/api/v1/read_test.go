@@ -85,6 +85,10 @@ func TestReading(t *testing.T) {
 		r.is(400, "GET", "/doctor?x=1", "")
 		r.is(200, "GET", "/agents?all=true", "", `"name":"billing-1"`)
 		r.is(200, "GET", "/orphans", "", `"type":"gone"`)
+		r.is(200, "GET", "/regions", "", `"regions":[{"region":"sg","due":5,"agents":0,"types":["invoice.send"]}]`)
+		r.is(200, "GET", "/regions?from=t", "", `{"regions":[]}`)
+		r.is(200, "GET", "/plan", "", `"replaces":["billing-1"],"keeps":[],"unchanged":0,"changes":[{"kind":"task","name":"invoice.send","what":"changed",`+
+			`"fields":[{"name":"timeout","before":"\"30s\"","after":"\"40s\""}],"waiting":5`, `"orphans":{"account.book":1,"gone":1}`)
 		r.is(200, "GET", "/pauses", "", `"reason":"the bank is down"`)
 		r.is(200, "GET", "/declarations?kind=task", "", `"timeout":"\"30s\""`)
 		r.is(200, "GET", "/declarations/task/invoice.send", "", `"first":true`)
@@ -102,6 +106,7 @@ func TestReading(t *testing.T) {
 		r.is(200, "GET", "/chunks", "", `"name":"events"`)
 		r.is(200, "GET", "/chunks/events", "", `"passes":[]`)
 		r.is(404, "GET", "/chunks/nope", "")
+		r.is(200, "GET", "/chunks/events/verify?count=false", "", `"covered":false`, `"problems":["no sealed passes`)
 		r.is(200, "GET", "/batches?state=pending", "", `"name":"b"`)
 		r.is(200, "GET", fmt.Sprintf("/batches/%d", batch), "", `"failures":[]`)
 		r.is(404, "GET", "/batches/99", "", "no such batch")

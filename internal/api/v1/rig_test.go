@@ -65,6 +65,13 @@ func newRig(t *testing.T, s wholeStore) *rig {
 	r := &rig{t: t, store: s, contract: newContract(t)}
 	r.api = New(Options{
 		Store: s, Bulk: batch.NewBulk(s, ops.NamedSignature), Log: slog.New(slog.DiscardHandler),
+		Configuration: func() ([]store.Block, func(string) string) {
+			claims := func(typ string) string { return map[string]string{"invoice.send": "invoice.send"}[typ] }
+			return []store.Block{{Kind: "task", Name: "invoice.send", Fields: map[string]string{"timeout": `"40s"`}}}, claims
+		},
+		CountChunks: func(context.Context, *ops.ChunkProof) (ops.ChunkLeft, error) {
+			return ops.ChunkLeft{}, &store.RefusedError{Text: "this agent has no such plan"}
+		},
 		Trace: func(context.Context, task.ID) (string, error) {
 			return "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", nil
 		},

@@ -12,6 +12,7 @@ func (a *API) scheduleRoutes() []route {
 		{"POST /schedules/{name}/fire", a.changeSchedule(fireSchedule)},
 		{"POST /schedules/{name}/pause", a.changeSchedule(pauseSchedule)},
 		{"POST /schedules/{name}/resume", a.changeSchedule(resumeSchedule)},
+		{"POST /schedules/{name}/backfill", a.backfillSchedule},
 		{"DELETE /schedules/{name}", a.removeSchedule},
 	}
 }

@@ -2,7 +2,10 @@ package v1
 
 import (
 	"context"
+	"net/http"
+	"time"
 
+	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/ops"
 )
 
@@ -50,4 +53,61 @@ func (a *API) removeSchedule(c *call) (any, error) {
 		return nil, err
 	}
 	return noneOf(ops.RemoveSchedule(c.ctx, s, name, by))
+}
+
+// defaultBackfill is how many slots a backfill has at most, where the request does not say it.
+const defaultBackfill = 1000
+
+// backfillSchedule inserts a task for each slot of a time.
+func (a *API) backfillSchedule(c *call) (any, error) {
+	name, err := c.text("name")
+	if err != nil {
+		return nil, err
+	}
+	var from, to string
+	limit, dryRun := defaultBackfill, false
+	by, err := c.change(members{"from": &from, "to": &to, "limit": &limit, "dry_run": &dryRun})
+	if err != nil {
+		return nil, err
+	}
+	if limit < 1 || limit > ops.MostBackfill {
+		return nil, bad(http.StatusBadRequest, "limit %d: use 1 to %d", limit, ops.MostBackfill)
+	}
+	begin, err := timeOf("from", from)
+	if err != nil {
+		return nil, err
+	}
+	end, err := timeOf("to", to)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.take(a.bounds.long, 1); err != nil {
+		return nil, err
+	}
+	c.longer(longTimeout)
+	i, _, err := ops.ReadSchedule(c.ctx, a.Store, name)
+	if err != nil {
+		return nil, err
+	}
+	slots, err := ops.BackfillSlots(i, begin, end, limit)
+	if err != nil {
+		return nil, err
+	}
+	changed := ops.ScheduleChanged{Schedule: name, Slots: slots, DryRun: dryRun}
+	if !dryRun {
+		changed.Inserted, err = ops.InsertBackfill(c.ctx, a.Store, name, slots, by)
+	}
+	return noneOf(changed, err)
+}
+
+// timeOf reads a member that must be a time.
+func timeOf(member, text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	switch {
+	case text == "":
+		return at, bad(http.StatusBadRequest, "%s is missing: use a time such as 2026-11-20T08:00:00Z", member)
+	case err != nil:
+		return at, bad(http.StatusBadRequest, "%s must be a time such as 2026-11-20T08:00:00Z, not %s", member, api.Quote(text))
+	}
+	return at, nil
 }

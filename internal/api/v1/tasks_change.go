@@ -130,12 +130,7 @@ func (a *API) waitTask(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	within := defaultWait
-	if text := c.query.text("timeout"); text != "" {
-		if within, err = ops.ParseSpan(text); err != nil || within > longestWait || within == 0 {
-			c.query.wrong("timeout: use a duration up to %s, such as 30s", longestWait)
-		}
-	}
+	within := c.query.span("timeout", defaultWait, longestWait)
 	if err := c.query.end(); err != nil {
 		return nil, err
 	}

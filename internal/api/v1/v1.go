@@ -42,6 +42,11 @@ type Options struct {
 	Log   *slog.Logger
 	// Healthy fails where this agent's loop is stuck; nil: it is not.
 	Healthy func() error
+	// Configuration returns the blocks of the configuration that is in force in this agent, and the type of it that claims rows of a type ("": none).
+	Configuration func() (blocks []store.Block, claims func(typ string) string)
+	// CountChunks counts what is left of the table of a plan, with the source that this agent's configuration has. With ctx's error it returns what it
+	// has counted. A *store.RefusedError says that this agent cannot read the table.
+	CountChunks func(ctx context.Context, p *ops.ChunkProof) (ops.ChunkLeft, error)
 	// Trace returns the trace context of a task without one of its own; nil: it is not shown.
 	Trace func(ctx context.Context, id task.ID) (string, error)
 }
@@ -163,6 +168,8 @@ func (a *API) routes() []route {
 			{"GET /health", a.getHealth},
 			{"GET /doctor", a.getDoctor},
 			{"GET /agents", a.listAgents},
+			{"GET /regions", a.listRegions},
+			{"GET /plan", a.getPlan},
 			{"GET /orphans", a.listOrphans},
 			{"GET /pauses", a.listPauses},
 			{"GET /declarations", a.listDeclarations},
