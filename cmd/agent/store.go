@@ -43,6 +43,7 @@ type dataStore interface {
 	ops.Declarations
 	ops.Batches
 	ops.Bulks
+	ops.Glances
 	batch.Store
 	batch.BulkStore
 	schedule.Store

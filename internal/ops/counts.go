@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"context"
-
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -15,19 +13,15 @@ type Counts struct {
 	Capped        bool                 `json:"capped,omitempty"` // there are more rows than were counted
 }
 
-// ReadCounts counts.
-func ReadCounts(ctx context.Context, s Store) (Counts, error) {
-	stats, err := s.Counts(ctx)
-	if err != nil {
-		return Counts{}, err
-	}
-	c := Counts{Rows: rowsByState(&stats), BatchTasks: map[string]int64{}, AgentsPresent: stats.AgentsPresent, Capped: stats.More}
+// CountsOf returns the numbers of what a store has counted.
+func CountsOf(stats *store.Stats) Counts {
+	c := Counts{Rows: rowsByState(stats), BatchTasks: map[string]int64{}, AgentsPresent: stats.AgentsPresent, Capped: stats.More}
 	for state, n := range stats.BatchTasks {
 		if n > 0 {
 			c.BatchTasks[state] = n
 		}
 	}
-	return c, nil
+	return c
 }
 
 // rowsByState sums the rows of all types.

@@ -15,3 +15,6 @@ func taskError(id task.ID, err error) error {
 	}
 	return err
 }
+
+// NoTask is the error of a task that does not exist.
+func NoTask(id task.ID) error { return taskError(id, store.ErrNoTask) }

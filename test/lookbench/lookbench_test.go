@@ -25,6 +25,7 @@ type looker interface {
 	Stats(ctx context.Context) (store.Stats, error)
 	ops.Sequences
 	ops.Orphans
+	ops.Glances
 	ListBatches(ctx context.Context, f store.BatchFilter) ([]store.BatchInfo, error)
 	RegionOrphans(ctx context.Context) ([]store.RegionOrphan, error)
 	Join(ctx context.Context, a store.Agent) (task.Session, error)
@@ -87,8 +88,12 @@ func looks(n int) []look {
 			return fmt.Sprintf("%v due %v, orphans %v, oldest %.0f s", h.Rows, h.Due, h.Orphans, h.OldestDue), nil
 		}},
 		look{"events", func(ctx context.Context, s looker) (string, error) {
-			c, err := ops.ReadCounts(ctx, s)
-			return fmt.Sprint(c.Rows), err
+			stats, err := s.Counts(ctx)
+			return fmt.Sprint(ops.CountsOf(&stats).Rows), err
+		}},
+		look{"newest", func(ctx context.Context, s looker) (string, error) {
+			list, err := s.Newest(ctx, 100)
+			return fmt.Sprintf("%d tasks", len(list)), err
 		}},
 		look{"metrics", func(ctx context.Context, s looker) (string, error) {
 			st, err := s.Stats(ctx)

@@ -187,9 +187,11 @@ func Checks() []Check {
 	return all
 }
 
-// Explained lists the checks of why tasks are not running, and of what doctor finds. The model explains nothing.
+// Explained lists the checks of why tasks are not running, of what doctor finds, and of what those read who follow tasks. The model has none of that.
 func Explained() []Check {
-	return append(part{"situation", situationChecks()}.named(), part{"doctor", doctorChecks()}.named()...)
+	return slices.Concat(
+		part{"situation", situationChecks()}.named(), part{"doctor", doctorChecks()}.named(), part{"glance", glanceChecks()}.named(),
+	)
 }
 
 // Bulk lists the checks of changes of all tasks that match a filter. The model makes none.

@@ -15,7 +15,7 @@ const (
 	mostRequests = 64       // at once, of all kinds but streams
 	mostCalls    = 2        // that work in the store at once: the agent's own work needs its connections, too
 	mostWaits    = 32       // long polls, of the requests
-	mostStreams  = 16       // of the requests
+	mostStreams  = 128      // beside the requests
 	mostLong     = 1        // changes that take long: of many rows, or of a batch that is being created
 	mostCounts   = 1        // counts of the table of a plan
 	mostBodies   = 32 << 20 // bytes of bodies in memory

@@ -30,6 +30,7 @@ type call struct {
 	query  *query
 	status int // of the answer; 0: 200
 
+	leave    func()   // gives back the request's place
 	releases []func() // of what the request holds
 	working  bool     // it has a turn in the store
 }

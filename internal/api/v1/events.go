@@ -8,67 +8,19 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"golang.org/x/sync/semaphore"
-
-	"github.com/leasehold/leasehold/internal/ops"
 )
 
 // Bounds of a stream.
 const (
-	countsEvery  = 2 * time.Second  // between two looks, for all streams together
-	countsWithin = 10 * time.Second // one look
-	beatEvery    = 15 * time.Second // between two writes, at the most
-	eventWithin  = 10 * time.Second // to be written
-	longestFeed  = time.Hour
+	beatEvery   = 15 * time.Second // between two writes, at the most
+	eventWithin = 10 * time.Second // to be written
+	longestFeed = time.Hour
 )
 
-// counts is what was counted last. However many streams there are, the store is asked once.
-type counts struct {
-	turn *semaphore.Weighted // of the one who asks: others wait for the same answer
-	at   time.Time
-	last []byte // as JSON; nil: the store could not be read
-}
-
-// readCounts counts, unless that was just done. It returns nil where the store cannot be read, and ctx's error.
-func (a *API) readCounts(ctx context.Context) ([]byte, error) {
-	if err := a.counts.turn.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	defer a.counts.turn.Release(1)
-	if !a.counts.at.IsZero() && time.Since(a.counts.at) < countsEvery*9/10 {
-		return a.counts.last, nil
-	}
-	call, cancel := context.WithTimeout(ctx, countsWithin)
-	defer cancel()
-	done, err := a.bounds.turn(call)
-	if err != nil {
-		return nil, ctx.Err()
-	}
-	defer done()
-	counted, err := ops.ReadCounts(call, a.Store)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	a.counts.at, a.counts.last = time.Now(), nil
-	if err == nil {
-		a.counts.last, err = json.Marshal(counted)
-	}
-	if err != nil {
-		a.Log.Debug("the store cannot be read for the API's events", "err", err)
-	}
-	return a.counts.last, nil
-}
-
-// streamEvents answers with server-sent events, until the client goes, the stream has lasted long enough, or it is admitted
-// no more.
-func (a *API) streamEvents(c *call) (any, error) {
-	if err := c.query.end(); err != nil {
-		return nil, err
-	}
-	if err := c.take(a.bounds.streams, 1); err != nil {
-		return nil, err
-	}
+// follow answers with server-sent events, until the client goes or is too slow, the stream has lasted long enough, it is admitted no more, or
+// next has nothing more. next is called once in an interval, and returns the events that are due, as text; a client that reads slowly misses
+// those between, so nothing is kept for it.
+func (c *call) follow(every time.Duration, next func(ctx context.Context) (events string, more bool, err error)) (any, error) {
 	ctx, cancel := c.lasting(longestFeed)
 	defer cancel()
 	c.w.Header().Set("Content-Type", "text/event-stream")
@@ -80,22 +32,18 @@ func (a *API) streamEvents(c *call) (any, error) {
 	if s.send("retry: 2000\n\n") != nil {
 		return answered, nil
 	}
-	look := time.NewTicker(countsEvery)
+	look := time.NewTicker(every)
 	defer look.Stop()
-	var sent []byte
 	for {
-		now, err := a.readCounts(ctx)
-		switch {
-		case err != nil:
-			return answered, nil // the stream ends
-		case now != nil && !bytes.Equal(now, sent):
-			sent = now
-			err = s.send(fmt.Sprintf("event: counts\ndata: %s\n\n", now))
-		case time.Since(s.at) >= beatEvery:
-			err = s.send(":\n\n")
-		}
+		events, more, err := next(ctx)
 		if err != nil {
-			return answered, nil // the client has gone
+			return answered, nil // the stream ends
+		}
+		if events == "" && time.Since(s.at) >= beatEvery {
+			events = ":\n\n"
+		}
+		if events != "" && s.send(events) != nil || !more {
+			return answered, nil
 		}
 		select {
 		case <-look.C:
@@ -103,6 +51,91 @@ func (a *API) streamEvents(c *call) (any, error) {
 			return answered, nil
 		}
 	}
+}
+
+// place takes one of the places of streams, and gives back that of requests: those that stay keep no others out.
+func (c *call) place() error {
+	if err := c.take(c.api.bounds.streams, 1); err != nil {
+		return err
+	}
+	c.leave()
+	return nil
+}
+
+// event is an event as text. The data is JSON, which has no line breaks.
+func event(name string, data []byte) string {
+	return fmt.Sprintf("event: %s\ndata: %s\n\n", name, bytes.ToValidUTF8(data, []byte("\ufffd")))
+}
+
+// streamEvents follows the numbers and the lists.
+func (a *API) streamEvents(c *call) (any, error) {
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	if err := c.place(); err != nil {
+		return nil, err
+	}
+	var counts []byte
+	var look int64
+	return c.follow(newsEvery, func(ctx context.Context) (events string, more bool, err error) {
+		now, err := a.readNews(ctx)
+		if err != nil || now == nil {
+			return "", true, err
+		}
+		if !bytes.Equal(now.counts, counts) {
+			events, counts = event("counts", now.counts), now.counts
+		}
+		if changed, ok := now.since(look); ok && look > 0 {
+			data, err := json.Marshal(changed)
+			if err != nil {
+				return "", false, err
+			}
+			events += event("changed", data)
+		}
+		look = now.look
+		return events, true, nil
+	})
+}
+
+// streamTask follows one task.
+func (a *API) streamTask(c *call) (any, error) {
+	id, err := c.taskID()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.query.end(); err != nil {
+		return nil, err
+	}
+	if err := c.place(); err != nil {
+		return nil, err
+	}
+	now, err := a.first(c.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer a.watched.add(id)()
+	began := time.Now()
+	var sent []byte
+	return c.follow(glanceEvery, func(ctx context.Context) (events string, more bool, err error) {
+		if sent != nil {
+			all, err := a.readGlances(ctx)
+			if err != nil {
+				return "", false, err
+			}
+			if all.began.Before(began) { // for others, and it may be older than what was sent; or the store could not be read since
+				return "", true, nil
+			}
+			now = all.tasks[id]
+		}
+		switch {
+		case now == nil:
+			return event("gone", fmt.Appendf(nil, `{"id":%d}`, id)), false, nil
+		case bytes.Equal(now, sent):
+			return "", true, nil
+		}
+		sent = now
+		return event("task", now), true, nil
+	})
 }
 
 // stream is where events are written to.

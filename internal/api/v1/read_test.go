@@ -131,7 +131,7 @@ func TestReading(t *testing.T) {
 		require.Equal(t, []int64{1}, ids)
 		ids, _ = page(t, r.is(200, "GET", fmt.Sprintf("/tasks?batch=%d", batch), ""), "tasks")
 		require.Equal(t, []int64{8}, ids)
-		r.meets("GET", "GET /events", "GET /tasks/{id}/wait")
+		r.meets("GET", "GET /events", "GET /tasks/{id}/wait", "GET /tasks/{id}/events")
 	})
 }
 

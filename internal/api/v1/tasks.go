@@ -14,6 +14,7 @@ func (a *API) taskRoutes() []route {
 		{"GET /tasks", a.listTasks},
 		{"GET /tasks/{id}", ofTask(a.getTask)},
 		{"GET /tasks/{id}/wait", a.waitTask},
+		{"GET /tasks/{id}/events", a.streamTask},
 		{"GET /tasks/{id}/why", ofTask(a.explainTask)},
 		{"POST /tasks", a.enqueueTask},
 		{"POST /tasks/{id}/cancel", a.changeTask(ops.VerbCancel)},

@@ -8,9 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/ops"
@@ -33,6 +32,7 @@ type Store interface {
 	ops.Sequences
 	ops.ChunkPlans
 	ops.Bulks
+	ops.Glances
 }
 
 // Options are what an API needs.
@@ -61,12 +61,16 @@ type API struct {
 	bounds  bounds
 	health  health
 	checkup checkup
-	counts  counts
+	news    shared[*news]
+	watched watched
+	glances shared[glances]
 }
 
 // New makes an API.
 func New(o Options) *API {
-	a := &API{Options: o, mux: http.NewServeMux(), bounds: newBounds(), counts: counts{turn: semaphore.NewWeighted(1)}}
+	a := &API{
+		Options: o, mux: http.NewServeMux(), bounds: newBounds(), news: newShared[*news](newsEvery), glances: newShared[glances](glanceEvery),
+	}
 	methods := map[string]map[string]handler{}
 	for _, r := range a.routes() {
 		method, path, _ := strings.Cut(r.pattern, " ")
@@ -142,10 +146,10 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, handle handler) {
 		busy(w, "too many requests at once")
 		return
 	}
-	defer a.bounds.leave()
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	c := &call{api: a, w: w, r: r, ctx: ctx, query: newQuery(r)}
+	c := &call{api: a, w: w, r: r, ctx: ctx, query: newQuery(r), leave: sync.OnceFunc(a.bounds.leave)}
+	defer c.leave()
 	defer c.release()
 	var body any
 	err := c.check()

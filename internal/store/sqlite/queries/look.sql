@@ -141,3 +141,21 @@ FROM (SELECT run_at FROM task {index} WHERE {where} AND type = @type AND ifnull(
 -- name: count_first
 -- Counts the first rows of another index.
 SELECT type, state, count(*) FROM (SELECT type, state FROM task {index} WHERE {where} LIMIT @most) GROUP BY type, state;
+
+-- name: glance
+-- What changes of tasks. NOT INDEXED, here and below: by id, and by nothing else.
+SELECT id, type, state, attempt, deferrals, fence, run_at, lease_until, cancel_requested_at, NULL, progress, message, ifnull(nullif(failed_task, id), 0)
+FROM task NOT INDEXED WHERE id IN (SELECT value FROM json_each(@ids))
+UNION ALL
+SELECT id, type, 'pending', 0, 0, 0, run_at, NULL, NULL, NULL, NULL, NULL, 0 FROM follow NOT INDEXED WHERE id IN (SELECT value FROM json_each(@ids))
+UNION ALL
+SELECT id, type, state, attempt, deferrals, fence, run_at, lease_until, cancel_requested_at, finished_at, progress, message,
+    ifnull(nullif(failed_task, id), 0)
+FROM task_archive NOT INDEXED WHERE id IN (SELECT value FROM json_each(@ids));
+
+-- name: newest
+SELECT id, type, state, fence FROM (SELECT id, type, state, fence FROM task NOT INDEXED ORDER BY id DESC LIMIT @n)
+UNION ALL
+SELECT id, type, state, 0 FROM (SELECT id, type, state FROM task_archive NOT INDEXED ORDER BY id DESC LIMIT @n)
+UNION ALL
+SELECT id, type, 'pending', 0 FROM (SELECT id, type FROM follow NOT INDEXED ORDER BY id DESC LIMIT @n);
