@@ -29,8 +29,8 @@ func commandNames(node *kong.Node, prefix string) (names []string) {
 	return names
 }
 
-// TestCallsOfCommands compares the table of docs/api.md with the commands and with the document of the API: each command has its requests there, or the
-// reason for having none, and each request is that of a command, or is said to be of none.
+// TestCallsOfCommands compares the table of docs/api.md with the commands and with the document of the API: each command has its requests
+// there, or the reason for having none, and each request is that of a command, or is said to be of none.
 func TestCallsOfCommands(t *testing.T) {
 	parser, err := kong.New(&cli{}, kong.Name("leasehold"), texts())
 	require.NoError(t, err)

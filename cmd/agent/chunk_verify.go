@@ -98,10 +98,11 @@ func (a *agent) countChunks(ctx context.Context, p *ops.ChunkProof) (left ops.Ch
 	c := declaredChunks(a.cfg.Load(), p.Name)
 	switch {
 	case c == nil:
-		return left, &store.RefusedError{Text: fmt.Sprintf("the configuration of this agent has no chunks %q, so it cannot count its rows: %s", p.Name, instead)}
+		return left, &store.RefusedError{Text: fmt.Sprintf("the configuration of this agent has no chunks %q, so it cannot count its rows: %s",
+			p.Name, instead)}
 	case c.Spec.Table != p.Table || c.Spec.Key != p.Key:
-		return left, &store.RefusedError{Text: fmt.Sprintf("the plan %q has the table %s and the key %s, and the configuration of this agent has others: %s",
-			p.Name, p.Table, p.Key, instead)}
+		return left, &store.RefusedError{Text: fmt.Sprintf(
+			"the plan %q has the table %s and the key %s, and the configuration of this agent has others: %s", p.Name, p.Table, p.Key, instead)}
 	}
 	at := c.Source
 	if at.URL == "" {

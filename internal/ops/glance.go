@@ -11,7 +11,7 @@ import (
 type Glances interface {
 	// Glance reads tasks, live and finished, by their ids, in the order of ids; it leaves out those that do not exist.
 	Glance(ctx context.Context, ids []task.ID) ([]store.Glance, error)
-	// Newest reads the live tasks with the highest ids, the finished ones with the highest ids, and the followers with the highest ids: n > 0 of each at most.
+	// Newest reads the live tasks with the highest ids, and likewise of the finished ones and of the followers: n > 0 of each at most.
 	Newest(ctx context.Context, n int) ([]store.Mark, error)
 }
 

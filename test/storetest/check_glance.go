@@ -30,7 +30,8 @@ func glances(t testing.TB, h Harness) (*opsRig, ops.Glances) {
 func glanced(i *store.TaskInfo) store.Glance {
 	return store.Glance{
 		ID: i.ID, Type: i.Type, State: i.State, Attempt: i.Attempt, Deferrals: i.Deferrals, Fence: i.Fence, RunAt: i.RunAt, LeaseEnd: i.LeaseEnd,
-		CancelRequested: i.CancelRequested, FinishedAt: i.FinishedAt, Progress: i.Progress, Message: i.Message, FailedTask: i.FailedTask, NotJSON: i.NotJSON,
+		CancelRequested: i.CancelRequested, FinishedAt: i.FinishedAt, Progress: i.Progress, Message: i.Message, FailedTask: i.FailedTask,
+		NotJSON: i.NotJSON,
 	}
 }
 
@@ -44,7 +45,8 @@ func glanceAsGet(t testing.TB, h Harness) {
 	_, err = r.Cancel(r.ctx, running.ID, "alice")
 	require.NoError(t, err)
 	ids := []task.ID{
-		running.ID, r.rowIn(store.EnqueueRequest{Type: kind}, task.StatePending, false), r.rowIn(store.EnqueueRequest{Type: kind}, task.StateRetryPending, true),
+		running.ID, r.rowIn(store.EnqueueRequest{Type: kind}, task.StatePending, false),
+		r.rowIn(store.EnqueueRequest{Type: kind}, task.StateRetryPending, true),
 		r.rowIn(store.EnqueueRequest{Type: kind}, task.StateSucceeded, true), r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true),
 		r.rowIn(store.EnqueueRequest{Type: kind, Key: "k"}, task.StateRetryPending, true),
 	}

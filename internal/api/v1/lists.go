@@ -90,13 +90,9 @@ type regionPage struct {
 }
 
 func (a *API) listRegions(c *call) (any, error) {
-	list, next, err := pageOfTypes(c, regions, func(r ops.RegionReport) string { return r.Region })
+	read := func(s Store, ctx context.Context) ([]ops.RegionReport, error) { return ops.ReadRegions(ctx, s) }
+	list, next, err := pageOfTypes(c, read, func(r ops.RegionReport) string { return r.Region })
 	return noneOf(regionPage{list, next}, err)
-}
-
-// regions reads the regions with due tasks that no present agent of them declares.
-func regions(s Store, ctx context.Context) ([]ops.RegionReport, error) {
-	return ops.ReadRegions(ctx, s)
 }
 
 // pageOfTypes reads a page of what the store lists by type, or by region, as a whole, and the link to the next; "": there is none.

@@ -41,7 +41,7 @@ type typesChanged struct {
 }
 
 // since returns the types that have changed after a look; false: there are none.
-func (n *news) since(look int64) (c typesChanged, any bool) {
+func (n *news) since(look int64) (c typesChanged, found bool) {
 	for typ, t := range n.types {
 		if t.changed > look {
 			c.Types = append(c.Types, typ)
