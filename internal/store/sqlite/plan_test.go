@@ -52,6 +52,7 @@ func TestPlans(t *testing.T) {
 		h.sql.LookBulkType:             {"SEARCH task_archive USING INDEX task_archive_type (type=? AND rowid>? AND rowid<?)"},
 		h.sql.LookBulkAgain:            {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.Glance:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.Newest:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.OpenBulks:                {"INDEX bulk_change_open"},
 		h.sql.OrphanSequences:          {"COVERING INDEX task_sequence (type=? AND sequence>?)"},
 		h.sql.JudgeOrphans:             {byID, "COVERING INDEX task_key (type=? AND key=?)"},

@@ -154,8 +154,9 @@ SELECT id, type, state, attempt, deferrals, fence, run_at, lease_until, cancel_r
 FROM task_archive NOT INDEXED WHERE id IN (SELECT value FROM json_each(@ids));
 
 -- name: newest
-SELECT id, type, state, fence FROM (SELECT id, type, state, fence FROM task NOT INDEXED ORDER BY id DESC LIMIT @n)
+-- Without a condition the planner would call it a scan; it ends after so many.
+SELECT id, type, state, fence FROM (SELECT id, type, state, fence FROM task NOT INDEXED WHERE id > 0 ORDER BY id DESC LIMIT @n)
 UNION ALL
-SELECT id, type, state, 0 FROM (SELECT id, type, state FROM task_archive NOT INDEXED ORDER BY id DESC LIMIT @n)
+SELECT id, type, state, 0 FROM (SELECT id, type, state FROM task_archive NOT INDEXED WHERE id > 0 ORDER BY id DESC LIMIT @n)
 UNION ALL
-SELECT id, type, 'pending', 0 FROM (SELECT id, type FROM follow NOT INDEXED ORDER BY id DESC LIMIT @n);
+SELECT id, type, 'pending', 0 FROM (SELECT id, type FROM follow NOT INDEXED WHERE id > 0 ORDER BY id DESC LIMIT @n);
