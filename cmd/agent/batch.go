@@ -147,7 +147,7 @@ func (a *app) showBatch(w io.Writer, s ops.BatchDetail) error {
 	if err := writeTable(w, t); err != nil {
 		return err
 	}
-	return showFailures(w, s.Failures)
+	return showFailures(w, s.Failures, s.FailuresCapped)
 }
 
 // openWords says that rows may be added.
@@ -158,7 +158,7 @@ func openWords(b *store.BatchInfo) string {
 	return "for more tasks, until it is sealed"
 }
 
-func showFailures(w io.Writer, groups []ops.FailureGroup) error {
+func showFailures(w io.Writer, groups []ops.FailureGroup, capped bool) error {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -167,7 +167,11 @@ func showFailures(w io.Writer, groups []ops.FailureGroup) error {
 	for _, g := range groups {
 		t.AppendRow(table.Row{g.N, g.Example, ops.OneLine(g.Signature, most)})
 	}
-	if _, err := fmt.Fprintln(w, "\nfailures"); err != nil {
+	title := "\nfailures"
+	if capped {
+		title += fmt.Sprintf(" (of the newest %s)", ops.Thousands(store.BatchFailuresRead))
+	}
+	if _, err := fmt.Fprintln(w, title); err != nil {
 		return err
 	}
 	return writeTable(w, t)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -22,7 +23,8 @@ type orphansListCmd struct{}
 func (orphansListCmd) Help() string {
 	return `Tasks whose type no running agent declares, neither as the name of a task type nor as an alias, wait until one does. OLDEST is when the
 oldest of them was enqueued. DECLARED is when an agent last loaded a task type of the name, and BY which agent; AS is the task type
-that had it as an alias. Agents with workers = 0 do not count.
+that had it as an alias. Agents with workers = 0 do not count. WAITING counts up to 10,000 tasks of a type, and fewer where there are several
+types: 10000+ means that there are more, and that OLDEST is of those that were counted.
 
 Examples:
 
@@ -35,12 +37,25 @@ func (orphansListCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		list, err := s.Orphans(call)
+		all, err := s.Orphans(call)
 		if err != nil {
 			return err
 		}
-		return printList(a, list, table.Row{"TYPE", "WAITING", "RUNNING", "OLDEST", "DECLARED", "BY", "AS"}, orphanRow)
+		header := table.Row{"TYPE", "WAITING", "RUNNING", "OLDEST", "DECLARED", "BY", "AS"}
+		if err := printList(a, all.List, header, orphanRow); err != nil || !all.More {
+			return err
+		}
+		_, err = fmt.Fprintln(a.err, "there may be more types: not all were looked at")
+		return err
 	})
+}
+
+// atLeast is a number; where there are more, with a "+".
+func atLeast(n int64, more bool) string {
+	if more {
+		return fmt.Sprintf("%d+", n)
+	}
+	return fmt.Sprint(n)
 }
 
 // orphanRow is a type in a table.
@@ -54,6 +69,7 @@ func orphanRow(o store.OrphanType) table.Row {
 		as = ops.OneLine(o.DeclaredAs, most)
 	}
 	return table.Row{
-		ops.OneLine(o.Type, most), o.Waiting, numberOrNothing(o.Running), shortTime(o.Oldest), declared, ops.OneLine(o.DeclaredBy, most), as,
+		ops.OneLine(o.Type, most), atLeast(o.Waiting, o.Capped), numberOrNothing(o.Running), shortTime(o.Oldest), declared,
+		ops.OneLine(o.DeclaredBy, most), as,
 	}
 }

@@ -34,7 +34,7 @@ type sequenceListCmd struct {
 // Help gives examples.
 func (sequenceListCmd) Help() string {
 	return `STATE is running, waiting (the task whose turn it is waits to start, or to start again) or blocked (a failure has to be
-resolved). WAITING counts the tasks behind that task.
+resolved). WAITING counts the tasks behind that task, up to 10,000, and fewer where many sequences are listed: 200+ means that there are more.
 
 Examples:
 
@@ -66,7 +66,7 @@ func (c sequenceListCmd) Run(a *app) error {
 func sequenceRow(i store.SequenceInfo) table.Row {
 	const most = 60
 	return table.Row{
-		ops.OneLine(i.Type, most), ops.OneLine(i.Sequence, most), string(i.State), int64(i.Task), i.Waiting,
+		ops.OneLine(i.Type, most), ops.OneLine(i.Sequence, most), string(i.State), int64(i.Task), atLeast(int64(i.Waiting), i.Capped),
 		shortTime(i.Since.Truncate(time.Second)), numberOrNothing(int64(i.Failures)),
 	}
 }
@@ -115,7 +115,9 @@ func showSequence(w io.Writer, d ops.SequenceDetail) error {
 	line("state", string(d.State))
 	line("task", numberOrNothing(int64(d.Task)))
 	line("since", ops.Time(d.Since))
-	line("waiting", numberOrNothing(int64(d.Waiting)))
+	if d.Waiting > 0 {
+		line("waiting", atLeast(int64(d.Waiting), d.Capped))
+	}
 	line("failures", numberOrNothing(int64(d.Failures)))
 	line("next tasks", strings.Join(next, ", "))
 	return writeTable(w, t)

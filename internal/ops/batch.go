@@ -20,7 +20,7 @@ type Batches interface {
 	// ListBatches returns batches that match, newest first.
 	ListBatches(ctx context.Context, f store.BatchFilter) ([]store.BatchInfo, error)
 	// BatchFailures calls each with the rows of a batch that failed, are rolled back because they did, or could not be rolled
-	// back, and the reason, which may be "" or cut: the newest 10,000, newest first. After an error, each may have been
+	// back, and the reason, which may be "" or cut: the newest store.BatchFailuresRead, newest first. After an error, each may have been
 	// called. ErrNoBatch where there is no batch.
 	BatchFailures(ctx context.Context, id task.BatchID, each func(id task.ID, reason string)) error
 

@@ -16,6 +16,8 @@ const FailuresShown = 10
 type BatchDetail struct {
 	*store.BatchInfo
 	Failures []FailureGroup `json:"failures"` // the commonest kinds; not nil
+	// FailuresCapped: these are of the newest store.BatchFailuresRead failures, and there may be more.
+	FailuresCapped bool `json:"failures_capped,omitempty"`
 }
 
 // ReadBatch returns a batch with its failures. It names a batch that does not exist.
@@ -24,23 +26,28 @@ func ReadBatch(ctx context.Context, s Batches, id task.BatchID) (BatchDetail, er
 	if err != nil {
 		return BatchDetail{}, batchError(id, err)
 	}
-	failures, err := failuresOf(ctx, s, info, FailuresShown)
+	failures, capped, err := failuresOf(ctx, s, info, FailuresShown)
 	if err != nil {
 		return BatchDetail{}, batchError(id, err)
 	}
-	return BatchDetail{info, failures}, nil
+	return BatchDetail{info, failures, capped}, nil
 }
 
-// failuresOf returns up to so many kinds of what went wrong in the batch, and asks the store only where something did. Without
-// an error it never returns nil.
-func failuresOf(ctx context.Context, s Batches, b *store.BatchInfo, kinds int) ([]FailureGroup, error) {
+// failuresOf returns up to so many kinds of what went wrong in the batch, and whether there may be more than was read. It asks the store
+// only where something went wrong. Without an error it never returns nil.
+func failuresOf(ctx context.Context, s Batches, b *store.BatchInfo, kinds int) (groups []FailureGroup, capped bool, err error) {
 	var failures Failures
+	n := 0
 	if BatchFaults(b) > 0 {
-		if err := s.BatchFailures(ctx, b.ID, failures.Add); err != nil {
-			return nil, err
+		err := s.BatchFailures(ctx, b.ID, func(id task.ID, reason string) {
+			failures.Add(id, reason)
+			n++
+		})
+		if err != nil {
+			return nil, false, err
 		}
 	}
-	return failures.Groups(kinds), nil
+	return failures.Groups(kinds), n >= store.BatchFailuresRead, nil
 }
 
 // batchError names the batch where err says that there is none; any other error stays as it is.

@@ -95,12 +95,12 @@ func (f *batchFollower) readFailures(ctx context.Context, kinds int) {
 	call, cancel := context.WithTimeout(ctx, batchLook)
 	defer cancel()
 	n := BatchFaults(f.view.BatchInfo)
-	groups, err := failuresOf(call, f.store, f.view.BatchInfo, kinds)
+	groups, capped, err := failuresOf(call, f.store, f.view.BatchInfo, kinds)
 	if err != nil {
 		if f.watch.Unread != nil {
 			f.watch.Unread(err)
 		}
 		return
 	}
-	f.view.Failures, f.faults, f.read = groups, n, time.Now()
+	f.view.Failures, f.view.FailuresCapped, f.faults, f.read = groups, capped, n, time.Now()
 }

@@ -8,8 +8,9 @@ import (
 
 // Orphans is what operators' work on rows that no agent claims needs of the store.
 type Orphans interface {
-	// Orphans lists the types of waiting rows that no present agent with workers declares, by name, 10,000 at most.
-	Orphans(ctx context.Context) ([]store.OrphanType, error)
+	// Orphans lists the types of waiting rows that no present agent with workers declares, by name, store.OrphanTypes at most. Of each it counts
+	// store.CountedOf rows at most.
+	Orphans(ctx context.Context) (store.OrphanList, error)
 	// CancelOrphans is one step in cancelling the waiting rows of a type: they become what Operator.Cancel makes of them. It changes
 	// store.OrphansChanged rows at most, and leaves those that another transaction works on (Left). Refused (*store.RefusedError) where a
 	// present agent with workers declares the type. A step may be repeated.

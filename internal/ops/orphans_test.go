@@ -19,7 +19,7 @@ type steps struct {
 
 var errGone = errors.New("the store is gone")
 
-func (*steps) Orphans(context.Context) ([]store.OrphanType, error) { return nil, errGone }
+func (*steps) Orphans(context.Context) (all store.OrphanList, err error) { return all, errGone }
 
 func (s *steps) CancelOrphans(_ context.Context, o store.OrphanStep) (store.OrphansStepped, error) {
 	s.from = append(s.from, o)

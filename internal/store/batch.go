@@ -102,6 +102,9 @@ func (b *BatchRequest) Check() error {
 	return checkLabels(b.Labels, wrong)
 }
 
+// BatchFailuresRead is how many failures of a batch are read at most.
+const BatchFailuresRead = 2000
+
 // BatchInfo is a batch for people to look at.
 type BatchInfo struct {
 	ID             task.BatchID    `json:"id"`

@@ -11,6 +11,7 @@ import (
 type OrphanType struct {
 	Type    string    `json:"type"`
 	Waiting int64     `json:"waiting"`
+	Capped  bool      `json:"capped,omitempty"`  // more rows than were counted: Waiting and Running are lower bounds, and Oldest is of the counted
 	Running int64     `json:"running,omitempty"` // which go on, and are no orphans yet
 	Oldest  time.Time `json:"oldest_at"`         // when the oldest of those that wait was inserted
 	// DeclaredAt is when an agent last loaded a task type of this name or with this alias, DeclaredBy the agent's name, and DeclaredAs the

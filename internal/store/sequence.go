@@ -35,15 +35,26 @@ type SequenceInfo struct {
 	State    SequenceState `json:"state"`
 	Task     task.ID       `json:"task_id"`            // whose turn it is, or whose failure blocks the sequence
 	Waiting  int           `json:"waiting"`            // rows behind it
+	Capped   bool          `json:"capped,omitempty"`   // there are more rows or failures than were counted
 	Since    time.Time     `json:"since"`              // when Task was claimed, is due, or has failed
 	Failures int           `json:"failures,omitempty"` // that are not resolved
 }
 
 // SequenceFilter selects sequences, in the order of their types and names.
 type SequenceFilter struct {
-	Type, Name         string // "": all
+	Type, Name         string // "": all; Name only with Type
 	FromType, FromName string // where to begin
 	Limit              int    // as of PageSize
+}
+
+// Count says how many rows of the sequence are live, of which no more than most count, and how many failures it has.
+func (i *SequenceInfo) Count(live, failures, most int) {
+	i.Waiting, i.Failures = live, min(failures, most)
+	if i.State != SequenceBlocked {
+		i.Waiting--
+	}
+	i.Capped = i.Waiting > most || failures > most
+	i.Waiting = min(i.Waiting, most)
 }
 
 // SequenceList is a page of sequences.

@@ -28,6 +28,7 @@ var finishedRow = strings.NewReplacer(
 	"LABELS", `CASE WHEN n = 7 THEN '{"find": "me"}' WHEN n % 10 = 0 THEN '{"tenant": "t' || (n % 1000) || '"}' END`,
 	"KEY", "CASE WHEN n % 20 = 1 THEN 'again' WHEN n % 10 = 0 THEN 'k' || n END",
 	"BATCH", "CASE WHEN n > MANY / 2 AND n <= MANY / 2 + MANY / 10 THEN 1 WHEN n <= 20 THEN 2 END",
+	"ERROR", "CASE WHEN n % 100000 = 105 THEN 'no such account: ' || n WHEN n % 100 = 5 THEN 'HTTP 502 from billing, request ' || n END",
 )
 
 var waitingRow = strings.NewReplacer(
@@ -40,13 +41,14 @@ var waitingRow = strings.NewReplacer(
 
 const (
 	archived = `INSERT INTO PREFIX task_archive (id, type, state, priority, run_at, payload, created_at, attempt, deferrals, ever_started,
-	fence, session, claim, policy, claimed_at, started_at, finished_at, labels, key, batch_id)
-	SELECT n, TYPE, STATE, 0, @AT, '{"n": 1}', @AT, 1, 0, YES, 2, 1, n / 1000, 1, @AT, @AT, @AT, LABELS, KEY, BATCH FROM NUMBERS`
+	fence, session, claim, policy, claimed_at, started_at, finished_at, error, labels, key, batch_id)
+	SELECT n, TYPE, STATE, 0, @AT, '{"n": 1}', @AT, 1, 0, YES, 2, 1, n / 1000, 1, @AT, @AT, @AT, ERROR, LABELS, KEY, BATCH FROM NUMBERS`
 	waiting = `INSERT INTO PREFIX task (id, type, state, priority, run_at, created_at, payload, tenant) OVERRIDE
 	SELECT MANY + n, TYPE, STATE, PRIORITY, @AT, @AT, '{"n": 1}', TENANT FROM NUMBERS`
 	ordered = `INSERT INTO PREFIX task (type, sequence, held) SELECT 'ordered', 's' || (n % 1000), CASE WHEN n > 1000 THEN 'sequence' END FROM NUMBERS`
 	batches = `INSERT INTO PREFIX batch (name, sealed) VALUES ('many', FALSE), ('few', FALSE)`
-	totals  = `UPDATE PREFIX batch SET total = CASE id WHEN 1 THEN MANY / 10 ELSE 20 END, succeeded = CASE id WHEN 1 THEN MANY / 10 ELSE 20 END`
+	totals  = `UPDATE PREFIX batch SET total = CASE id WHEN 1 THEN MANY / 10 ELSE 20 END, failed = CASE id WHEN 1 THEN MANY / 1000 ELSE 0 END,
+	succeeded = CASE id WHEN 1 THEN MANY / 10 - MANY / 1000 ELSE 20 END`
 )
 
 func TestPostgres(t *testing.T) {

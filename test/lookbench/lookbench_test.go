@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -26,7 +27,8 @@ type looker interface {
 	ops.Sequences
 	ops.Orphans
 	ops.Glances
-	ListBatches(ctx context.Context, f store.BatchFilter) ([]store.BatchInfo, error)
+	ops.Batches
+	batch.BulkStore
 	RegionOrphans(ctx context.Context) ([]store.RegionOrphan, error)
 	Join(ctx context.Context, a store.Agent) (task.Session, error)
 }
@@ -63,6 +65,17 @@ func looks(n int) []look {
 			l, err := s.ListBatches(ctx, store.BatchFilter{})
 			return fmt.Sprintf("%d batches", len(l)), err
 		}},
+		look{"batch show", func(ctx context.Context, s looker) (string, error) {
+			d, err := ops.ReadBatch(ctx, s, 1)
+			return fmt.Sprintf("%d kinds of failures", len(d.Failures)), err
+		}},
+		preview("retry, a signature", store.VerbRetry, store.BulkFilter{Signature: "HTTP 502 from billing, request 7"}),
+		preview("retry, a signature of few", store.VerbRetry, store.BulkFilter{Signature: "no such account: 7"}),
+		preview("retry, since an hour ago", store.VerbRetry, store.BulkFilter{Since: ago(time.Hour)}),
+		preview("retry, type and signature", store.VerbRetry, store.BulkFilter{Type: "bulk", Signature: "no such account: 7"}),
+		preview("rollback, since an hour ago", store.VerbRollback, store.BulkFilter{Since: ago(time.Hour)}),
+		preview("cancel, since an hour ago", store.VerbCancel, store.BulkFilter{Since: ago(time.Hour)}),
+		preview("cancel, type", store.VerbCancel, store.BulkFilter{Type: "first"}),
 		look{"sequence list", func(ctx context.Context, s looker) (string, error) {
 			l, err := s.ListSequences(ctx, store.SequenceFilter{})
 			return fmt.Sprintf("%d sequences", len(l.List)), err
@@ -77,7 +90,7 @@ func looks(n int) []look {
 		}},
 		look{"orphans", func(ctx context.Context, s looker) (string, error) {
 			l, err := s.Orphans(ctx)
-			return fmt.Sprintf("%d types", len(l)), err
+			return fmt.Sprintf("%d types %+v", len(l.List), l.List[0]), err
 		}},
 		look{"regions", func(ctx context.Context, s looker) (string, error) {
 			l, err := s.RegionOrphans(ctx)
@@ -100,6 +113,19 @@ func looks(n int) []look {
 			return fmt.Sprintf("%d counts", len(st.Waiting)), err
 		}},
 	)
+}
+
+// preview counts what a change would be for.
+func preview(name, verb string, f store.BulkFilter) look {
+	return look{"preview: " + name, func(ctx context.Context, s looker) (string, error) {
+		p, err := ops.PreviewBulk(ctx, batch.NewBulk(s, ops.NamedSignature), store.BulkRequest{Verb: verb, Filter: f})
+		return fmt.Sprintf("%d tasks, capped %t", p.Tasks, p.Capped), err
+	}}
+}
+
+func ago(d time.Duration) *time.Time {
+	at := time.Now().Add(-d)
+	return &at
 }
 
 func lists(n int) []look {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ func orphanChecks() []Check {
 	return []Check{
 		{"listed by type", orphansListed},
 		{"with who declared them", orphansDeclared},
+		{"in whatever they wait for", orphansHeld},
+		{"counted so far", orphansCapped},
 		{"cancelled", orphansCancelled},
 		{"cancelled in steps", orphansCancelledInSteps},
 		{"refused", orphansRefused},
@@ -25,8 +28,10 @@ func orphanChecks() []Check {
 // orphans lists them without their times, which have to be these, in the order of the types.
 func (r *rig) orphans(oldest ...time.Time) []store.OrphanType {
 	r.t.Helper()
-	list, err := r.Orphans(r.ctx)
+	all, err := r.Orphans(r.ctx)
 	require.NoError(r.t, err)
+	require.False(r.t, all.More)
+	list := all.List
 	for i := range list {
 		if oldest != nil {
 			near(r.t, oldest[i], list[i].Oldest)
@@ -60,6 +65,42 @@ func orphansListed(t testing.TB, h Harness) {
 	require.Equal(t, []store.OrphanType{{Type: "A", Waiting: 1}}, r.orphans())
 	require.NoError(t, r.Leave(r.ctx, s))
 	require.Len(t, r.orphans(), 2)
+}
+
+// orphansHeld: rows that wait for a lock, their turn, others, a rollback or their tenant's turn count, too.
+func orphansHeld(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	ids := r.Insert(t, store.EnqueueRequest{Type: "a", Lock: "l"}, store.EnqueueRequest{Type: "a", Lock: "l"},
+		store.EnqueueRequest{Type: "b", Sequence: "s"}, store.EnqueueRequest{Type: "b", Sequence: "s"}, store.EnqueueRequest{Type: "b", Sequence: "s"},
+		store.EnqueueRequest{Type: "c", Tenant: "t"}, store.EnqueueRequest{Type: "c", Tenant: "t", Region: "sg"})
+	r.Insert(t, store.EnqueueRequest{Type: "d", After: []task.ID{ids[0]}}, store.EnqueueRequest{Type: "e"})
+	require.Len(t, r.claim(want("a", 2), want("b", 3)), 2, "the others are held back")
+	require.Equal(t, []store.OrphanType{
+		{Type: "a", Waiting: 1, Running: 1}, {Type: "b", Waiting: 2, Running: 1}, {Type: "c", Waiting: 2}, {Type: "d", Waiting: 1},
+		{Type: "e", Waiting: 1},
+	}, r.orphans())
+}
+
+// orphansCapped: of many rows a part is counted, and less of each type where there are more types.
+func orphansCapped(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	var many []store.EnqueueRequest
+	for n := range 70 {
+		many = append(many, store.EnqueueRequest{Type: fmt.Sprintf("few %02d", n)})
+	}
+	most := int64(store.CountedOf(len(many) + 2))
+	for range most {
+		many = append(many, store.EnqueueRequest{Type: "just"}, store.EnqueueRequest{Type: "more"})
+	}
+	r.Insert(t, append(many, store.EnqueueRequest{Type: "more", Tenant: "t"})...)
+	found := map[string]store.OrphanType{}
+	for _, o := range r.orphans() {
+		found[o.Type] = o
+	}
+	require.Len(t, found, 72)
+	require.Equal(t, store.OrphanType{Type: "few 03", Waiting: 1}, found["few 03"])
+	require.Equal(t, store.OrphanType{Type: "just", Waiting: most}, found["just"])
+	require.Equal(t, store.OrphanType{Type: "more", Waiting: most, Capped: true}, found["more"])
 }
 
 func orphansDeclared(t testing.TB, h Harness) {

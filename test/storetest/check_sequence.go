@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -36,6 +37,8 @@ func sequenceChecks() []Check {
 		{"rows of a limited type", sequenceLimited},
 		{"a failed row is kept", sequenceKept},
 		{"it is seen", sequenceSeen},
+		{"they are seen page by page", sequencesPaged},
+		{"it is counted so far", sequencesCapped},
 		{"what waits for its turn is not due", sequenceNotDue},
 		{"a lost promotion is repeated", sequenceCrash},
 	}
@@ -228,6 +231,74 @@ func sequenceSeen(t testing.TB, h Harness) {
 	next, err := r.SequenceRows(r.ctx, kind, "a", 2)
 	require.NoError(t, err)
 	require.Equal(t, a[:2], next)
+}
+
+// sequencesPaged: pages have all of them, blocked ones of which no row waits included, and none whose failures block nothing.
+func sequencesPaged(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	a := agent("others")
+	a.Types = []string{"b", "c"}
+	a.Sequences = []store.TypeSequence{{Type: "b", OnFailure: task.SequenceContinues}}
+	_, err := r.Join(r.ctx, a)
+	require.NoError(t, err)
+	var reqs []store.EnqueueRequest
+	for _, typ := range []string{"b", "c", kind} {
+		for _, name := range []string{"u", "v", "w", "x"} {
+			reqs = append(reqs, store.EnqueueRequest{Type: typ, Sequence: name}, store.EnqueueRequest{Type: typ, Sequence: name + "y"})
+		}
+	}
+	r.Insert(t, reqs...)
+	for _, row := range r.claim(want("b", 4), want("c", 4), want(kind, 4)) {
+		r.settled(ended(row, task.Failed, task.StateFailed)) // and no promotion passes on its turn
+	}
+	all, err := r.ListSequences(r.ctx, store.SequenceFilter{Limit: 1000})
+	require.NoError(t, err)
+	require.Len(t, all.List, 20)
+	for _, only := range []string{"", "b", "c", kind, "none"} {
+		var want, got []store.SequenceInfo
+		for _, i := range all.List {
+			if only == "" || i.Type == only {
+				want = append(want, i)
+			}
+		}
+		for f := (store.SequenceFilter{Type: only, FromType: only, Limit: 4}); ; {
+			page, err := r.ListSequences(r.ctx, f)
+			require.NoError(t, err)
+			got = append(got, page.List[:min(len(page.List), 3)]...)
+			if len(page.List) < 4 {
+				break
+			}
+			f.FromType, f.FromName = page.List[3].Type, page.List[3].Sequence
+		}
+		require.Equal(t, want, got, only)
+	}
+}
+
+func sequencesCapped(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	var reqs []store.EnqueueRequest
+	add := func(name string, n int) {
+		for range n {
+			reqs = append(reqs, store.EnqueueRequest{Type: kind, Sequence: name})
+		}
+	}
+	for n := range 210 {
+		add(fmt.Sprintf("short %03d", n), 1)
+	}
+	most := store.CountedOf(212)
+	add("just", most+1)
+	add("long", most+2)
+	r.Insert(t, reqs...)
+	all, err := r.ListSequences(r.ctx, store.SequenceFilter{Limit: 1000})
+	require.NoError(t, err)
+	require.Len(t, all.List, 212)
+	require.Equal(t, []int{most, most, 0}, []int{all.List[0].Waiting, all.List[1].Waiting, all.List[2].Waiting})
+	require.Equal(t, []bool{false, true, false}, []bool{all.List[0].Capped, all.List[1].Capped, all.List[2].Capped})
+	all, err = r.ListSequences(r.ctx, store.SequenceFilter{Type: kind, Name: "long"})
+	require.NoError(t, err)
+	require.Len(t, all.List, 1)
+	require.Equal(t, most+1, all.List[0].Waiting)
+	require.False(t, all.List[0].Capped, "one is counted further")
 }
 
 func sequenceNotDue(t testing.TB, h Harness) {

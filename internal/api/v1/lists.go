@@ -64,12 +64,19 @@ func named[T any](list []T, name func(T) string, from string, limit int) (page [
 // orphanPage is a page of types.
 type orphanPage struct {
 	Orphans []store.OrphanType `json:"orphans"`
+	Capped  bool               `json:"capped,omitempty"` // there may be more types than were looked at
 	Next    string             `json:"next,omitempty"`
 }
 
 func (a *API) listOrphans(c *call) (any, error) {
-	list, next, err := pageOfTypes(c, Store.Orphans, func(o store.OrphanType) string { return o.Type })
-	return noneOf(orphanPage{list, next}, err)
+	capped := false
+	read := func(s Store, ctx context.Context) ([]store.OrphanType, error) {
+		all, err := s.Orphans(ctx)
+		capped = all.More
+		return all.List, err
+	}
+	list, next, err := pageOfTypes(c, read, func(o store.OrphanType) string { return o.Type })
+	return noneOf(orphanPage{list, capped, next}, err)
 }
 
 // pausePage is a page of types.

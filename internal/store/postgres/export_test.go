@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -63,11 +61,7 @@ func (s *Store) LookBulkText(t testing.TB, l *store.BulkLook) string {
 	t.Helper()
 	q, args, err := s.lookBulk(l)
 	require.NoError(t, err)
-	text := q.Text
-	for i, v := range slices.Backward(q.Args(args...)) {
-		text = strings.ReplaceAll(text, fmt.Sprintf("$%d", i+1), fmt.Sprintf("'%v'", v))
-	}
-	return text
+	return literal(q, args...)
 }
 
 // AllStatements are the texts of all statements that a plan can be made of: on the partition of a day, and with every filter.
@@ -96,6 +90,10 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 			continue
 		case "counts":
 			if q, err = countedIndexes()[0].fill(s.schema, q); err != nil {
+				return nil, err
+			}
+		case "orphans":
+			if q, err = fillOrphans(s.schema, q); err != nil {
 				return nil, err
 			}
 		case "batches":

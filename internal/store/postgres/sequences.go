@@ -29,19 +29,45 @@ func (s *Store) ListSequences(ctx context.Context, f store.SequenceFilter) (all 
 		if err := conn.QueryRow(ctx, "SELECT now()").Scan(&all.Now); err != nil {
 			return err
 		}
-		var i store.SequenceInfo
-		var since *time.Time
-		var now time.Time
-		into := []any{&i.Type, &i.Sequence, (*string)(&i.State), (*int64)(&i.Task), &i.Waiting, &since, &i.Failures, &now}
-		return forEach(ctx, conn, into, func() error {
-			i.Since = utc(since)
-			all.List = append(all.List, i)
-			return nil
-		}, s.sql.ListSequences, arg("only", storable(f.Type)), arg("name", storable(f.Name)), arg("type", storable(f.FromType)),
-			arg("from", storable(f.FromName)), arg("limit", int64(store.PageSize(f.Limit))))
+		types, names, err := s.findSequences(ctx, conn, f)
+		if err == nil {
+			all.List, err = s.showSequences(ctx, conn, types, names)
+		}
+		return err
 	})
 	all.Now = all.Now.UTC()
 	return all, err
+}
+
+// findSequences returns the types and the names of sequences.
+func (s *Store) findSequences(ctx context.Context, on querier, f store.SequenceFilter) (types, names []string, err error) {
+	if f.Name != "" {
+		return []string{storable(f.Type)}, []string{storable(f.Name)}, nil
+	}
+	types, names = []string{}, []string{} // not nil: that is NULL
+	var typ, name string
+	err = forEach(ctx, on, []any{&typ, &name}, func() error {
+		types, names = append(types, typ), append(names, name)
+		return nil
+	}, s.sql.FindSequences, arg("only", storable(f.Type)), arg("type", storable(f.FromType)), arg("from", storable(f.FromName)),
+		arg("limit", store.PageSize(f.Limit)))
+	return types, names, err
+}
+
+// showSequences returns those of the sequences that have rows, or are blocked.
+func (s *Store) showSequences(ctx context.Context, on querier, types, names []string) (list []store.SequenceInfo, err error) {
+	most := store.CountedOf(len(types))
+	var i store.SequenceInfo
+	var since *time.Time
+	var live, failures int
+	into := []any{&i.Type, &i.Sequence, (*string)(&i.State), (*int64)(&i.Task), &live, &since, &failures}
+	err = forEach(ctx, on, into, func() error {
+		i.Since = utc(since)
+		i.Count(live, failures, most)
+		list = append(list, i)
+		return nil
+	}, s.sql.ShowSequences, arg("types", types), arg("names", names), arg("most", most+2))
+	return list, err
 }
 
 // SequenceRows returns the first rows of a sequence, so many at most.

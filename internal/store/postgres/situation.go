@@ -111,16 +111,11 @@ func (s *Store) circumstances(ctx context.Context, conn *pgx.Conn, found *store.
 
 // sequence returns a sequence as operators see it; nil where it has no rows.
 func (s *Store) sequence(ctx context.Context, conn *pgx.Conn, typ, name string) (*store.SequenceInfo, error) {
-	var i store.SequenceInfo
-	var since *time.Time
-	var now time.Time
-	err := queryRow(ctx, conn, s.sql.ListSequences, arg("only", storable(typ)), arg("name", storable(name)), arg("type", ""), arg("from", ""),
-		arg("limit", int64(1))).Scan(&i.Type, &i.Sequence, (*string)(&i.State), (*int64)(&i.Task), &i.Waiting, &since, &i.Failures, &now)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // as said
+	list, err := s.showSequences(ctx, conn, []string{storable(typ)}, []string{storable(name)})
+	if err != nil || len(list) == 0 {
+		return nil, err
 	}
-	i.Since = utc(since)
-	return &i, err
+	return &list[0], nil
 }
 
 // ahead counts what comes before a task that waits, store.MostAhead + 1 at most.

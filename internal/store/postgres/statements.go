@@ -57,8 +57,8 @@ type statements struct {
 	Pauses, PauseType, ResumeType, NoteRedactions, Redactions                               *sqltext.Query
 	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                     *sqltext.Query
 	Spill                                                                                   *sqltext.Query
-	Orphans, CancelOrphans, MoveOrphans, RegionOrphans                                      *sqltext.Query
-	PromoteTurns, TurnNotes, DeclareSequences, ListSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
+	Orphans, WaitingTypes, HeldTypes, CancelOrphans, MoveOrphans, RegionOrphans             *sqltext.Query
+	PromoteTurns, TurnNotes, DeclareSequences, FindSequences, ShowSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
 	DayFailures *sqltext.Query
 	ClaimTenants, ClaimLimitedTenants, TenantTypes, FindTenants, FindTenantsRollback  *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query

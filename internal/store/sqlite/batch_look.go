@@ -85,9 +85,6 @@ func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sq
 	return list, args, err
 }
 
-// failuresRead is how many failures of a batch BatchFailures reads at most.
-const failuresRead = 10_000
-
 // BatchFailures calls each with the rows of a batch that went wrong, newest first.
 func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(task.ID, string)) error {
 	return s.view(ctx, "look for failures of a batch", func(t *snapshot) error {
@@ -106,7 +103,7 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(ta
 			}
 			each(failed, reason)
 			return nil
-		}, t.sql.Failures, arg("batch", int64(id)), arg("limit", failuresRead))
+		}, t.sql.Failures, arg("batch", int64(id)), arg("limit", store.BatchFailuresRead))
 	})
 }
 

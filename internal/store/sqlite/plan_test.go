@@ -182,7 +182,17 @@ func TestPlans(t *testing.T) {
 			"SEARCH sequence_holder USING PRIMARY KEY (type=? AND name=?)", "COVERING INDEX task_sequence (type=? AND sequence=?)",
 			"COVERING INDEX sequence_failure_name (type=? AND name=?)",
 		},
-		h.sql.SequenceRows:  {"COVERING INDEX task_sequence (type=? AND sequence=?)"},
+		h.sql.SequenceRows: {"COVERING INDEX task_sequence (type=? AND sequence=?)"},
+		h.sql.FindSequences: {
+			"COVERING INDEX task_sequence ((type,sequence)>(?,?))", "COVERING INDEX task_sequence (type=? AND sequence>?)",
+			"COVERING INDEX task_sequence (type>?)", "COVERING INDEX sequence_failure_name ((type,name)>(?,?))",
+			"COVERING INDEX sequence_failure_name (type=? AND name>?)", "COVERING INDEX sequence_failure_name (type>?)",
+		},
+		h.sql.ShowSequence: {
+			"COVERING INDEX task_sequence (type=? AND sequence=?)", "INDEX task_sequence_rollback (type=? AND sequence=?)",
+			"COVERING INDEX sequence_failure_name (type=? AND name=?)", "SEARCH h USING PRIMARY KEY (type=? AND name=?)",
+			"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY",
+		},
 		h.sql.CountSequence: {"INDEX task_sequence (type=? AND sequence=?)"},
 		h.sql.NoteLocks:     {byID},
 		h.sql.NextNote:      {"USING COVERING INDEX lock_note_until"},
@@ -255,6 +265,20 @@ func TestPlans(t *testing.T) {
 			filled, err = filled.Fill("{index}", "INDEXED BY "+index)
 			require.NoError(t, err)
 			plans[filled] = needs
+		}
+	}
+	sorts[h.sql.FindSequences] = true // those of a page
+	for _, from := range sources() {
+		for q, need := range map[*sqltext.Query]string{
+			h.sql.WaitingTypes: "SEARCH task USING COVERING INDEX " + from.index + " (type>?)", h.sql.CountOfType: "INDEX " + from.index + " (type=?)",
+			h.sql.HeldTypes: "SCAN task USING INDEX " + from.index,
+		} {
+			if (q == h.sql.HeldTypes) == from.typed {
+				continue
+			}
+			filled, err := from.fill(q)
+			require.NoError(t, err)
+			plans[filled], sorts[filled] = []string{need}, q == h.sql.HeldTypes
 		}
 	}
 	for name, q := range loadQueries() {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -120,15 +119,50 @@ func (t *tx) declareSequences(session task.Session, declared []store.TypeSequenc
 func (s *Store) ListSequences(ctx context.Context, f store.SequenceFilter) (all store.SequenceList, err error) {
 	err = s.view(ctx, "list sequences", func(t *snapshot) error {
 		all = store.SequenceList{Now: s.now()}
-		return t.query(func(r *sql.Rows) error {
-			var i store.SequenceInfo
-			err := r.Scan(&i.Type, &i.Sequence, &i.State, &i.Task, &i.Waiting, timeOf{&i.Since}, &i.Failures)
-			all.List = append(all.List, i)
-			return err
-		}, t.sql.ListSequences, arg("only", f.Type), arg("name", f.Name), arg("type", f.FromType), arg("from", f.FromName),
-			arg("limit", store.PageSize(f.Limit)))
+		found := [][2]string{{f.Type, f.Name}}
+		if f.Name == "" {
+			var err error
+			if found, err = t.findSequences(f); err != nil {
+				return err
+			}
+		}
+		most := store.CountedOf(len(found))
+		for _, of := range found {
+			if err := t.sql.showSequence(t, of[0], of[1], most, &all.List); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return all, err
+}
+
+// findSequences returns the types and names of sequences.
+func (t *snapshot) findSequences(f store.SequenceFilter) (found [][2]string, err error) {
+	err = t.query(func(r *sql.Rows) error {
+		var of [2]string
+		err := r.Scan(&of[0], &of[1])
+		found = append(found, of)
+		return err
+	}, t.sql.FindSequences, arg("only", f.Type), arg("type", f.FromType), arg("from", f.FromName), arg("limit", store.PageSize(f.Limit)))
+	return found, err
+}
+
+// reader is a transaction.
+type reader interface {
+	query(each func(*sql.Rows) error, q *sqltext.Query, args ...sqltext.Arg) error
+}
+
+// showSequence adds the sequence to a list, if it has rows or is blocked.
+func (q *statements) showSequence(on reader, typ, name string, most int, list *[]store.SequenceInfo) error {
+	return on.query(func(r *sql.Rows) error {
+		var i store.SequenceInfo
+		var live, failures int
+		err := r.Scan(&i.Type, &i.Sequence, &i.State, &i.Task, &live, timeOf{&i.Since}, &failures)
+		i.Count(live, failures, most)
+		*list = append(*list, i)
+		return err
+	}, q.ShowSequence, arg("type", typ), arg("name", name), arg("most", most+2))
 }
 
 // SequenceRows returns the first rows of a sequence, so many at most.
@@ -178,16 +212,17 @@ func (s *Store) resolve(
 	ctx context.Context, verb, typ, name string, meant task.ID, do func(*tx, task.ID) error,
 ) (failed task.ID, err error) {
 	err = s.change(ctx, verb+" a failure", func(t *tx) error {
-		var state store.SequenceState
-		err := t.row([]any{&state, &failed}, t.sql.SequenceStanding, arg("type", typ), arg("name", name))
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return fmt.Errorf("%q: %w", name, store.ErrNoSequence)
-		case err != nil:
+		var found []store.SequenceInfo
+		if err := t.sql.showSequence(t, typ, name, 1, &found); err != nil {
 			return err
-		case state != store.SequenceBlocked:
+		}
+		switch {
+		case len(found) == 0:
+			return fmt.Errorf("%q: %w", name, store.ErrNoSequence)
+		case found[0].State != store.SequenceBlocked:
 			return refusal("no failure blocks the sequence %q of type %q", name, typ)
-		case meant != 0 && meant != failed:
+		}
+		if failed = found[0].Task; meant != 0 && meant != failed {
 			return refusal("it is not task %d that blocks the sequence %q, but task %d", meant, name, failed)
 		}
 		return orRefused(do(t, failed))

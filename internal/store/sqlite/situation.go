@@ -112,13 +112,11 @@ func (t *snapshot) circumstances(found *store.Situation) error {
 
 // sequence returns a sequence as operators see it; nil where it has no rows.
 func (t *snapshot) sequence(typ, name string) (found *store.SequenceInfo, err error) {
-	err = t.query(func(r *sql.Rows) error {
-		var i store.SequenceInfo
-		err := r.Scan(&i.Type, &i.Sequence, &i.State, &i.Task, &i.Waiting, timeOf{&i.Since}, &i.Failures)
-		found = &i
-		return err
-	}, t.sql.ListSequences, arg("only", typ), arg("name", name), arg("type", ""), arg("from", ""), arg("limit", 1))
-	return found, err
+	var list []store.SequenceInfo
+	if err := t.sql.showSequence(t, typ, name, store.CountedRows, &list); err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
 }
 
 // ahead counts what comes before a task that waits, store.MostAhead + 1 at most.

@@ -34,12 +34,13 @@ type statements struct {
 	OrphanSequences, JudgeOrphans, JudgeSequence, NoteMovedLocks, NoteMovedTurns, MoveFollowers, MoveRows, AuditRows *sqltext.Query
 	StartBulk, AuditBulk, StopBulk, OpenBulks, GetBulk, LookBulkLive, LookBulkFollowers, LookBulkFinished, LookBulkUnsuccessful, LookBulkType,
 	LookBulkAgain, BulkSeen, BulkLiveAs, BulkFinishedAs, BulkFollows, KeepBulk, DeleteBulks *sqltext.Query
-	Orphans, RegionOrphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                           *sqltext.Query
-	NextRegion, AnyLate, Spill                                                                                *sqltext.Query
-	NoteRedactions, Redactions                                                                                *sqltext.Query
-	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                                       *sqltext.Query
-	Pauses, PauseType, ResumeType, IsPaused                                                                   *sqltext.Query
-	ListSequences, SequenceRows, SequenceStanding, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
+	WaitingTypes, CountOfType, HeldTypes, LastDeclared                                                    *sqltext.Query
+	RegionOrphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                *sqltext.Query
+	NextRegion, AnyLate, Spill                                                                            *sqltext.Query
+	NoteRedactions, Redactions                                                                            *sqltext.Query
+	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                                   *sqltext.Query
+	Pauses, PauseType, ResumeType, IsPaused                                                               *sqltext.Query
+	FindSequences, ShowSequence, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
 	InsertOnFailed                                                                                                          *sqltext.Query

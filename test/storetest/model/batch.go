@@ -195,12 +195,17 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(ta
 	if s.batches[id] == nil {
 		return fmt.Errorf("failures of batch %d: %w", id, store.ErrNoBatch)
 	}
+	left := store.BatchFailuresRead
 	for _, r := range slices.Backward(s.of(id)) {
 		switch {
+		case left == 0:
+			return nil
 		case r.State == task.StateFailed || r.State == task.StateRollbackFailed:
 			each(r.ID, r.Error)
+			left--
 		case r.Cause != "" && r.Cause != task.Succeeded && r.Cause != task.Cancelled:
 			each(r.ID, s.rollbackReason(r))
+			left--
 		}
 	}
 	return nil

@@ -24,11 +24,11 @@ func (s *Store) declaredBy(typ string, now time.Time) (names []string) {
 	return names
 }
 
-// Orphans lists the types of waiting rows that no present agent with workers declares.
-func (s *Store) Orphans(ctx context.Context) ([]store.OrphanType, error) {
+// Orphans lists the types of waiting rows that no present agent with workers declares. The model has the bound of the counts alone.
+func (s *Store) Orphans(ctx context.Context) (all store.OrphanList, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	defer s.mu.Unlock()
 	of := map[string]*store.OrphanType{}
@@ -46,7 +46,7 @@ func (s *Store) Orphans(ctx context.Context) ([]store.OrphanType, error) {
 			o.Oldest = r.CreatedAt
 		}
 	}
-	var list []store.OrphanType
+	list := &all.List
 	for _, o := range of {
 		if o.Waiting == 0 || len(s.declaredBy(o.Type, now)) > 0 {
 			continue
@@ -55,10 +55,14 @@ func (s *Store) Orphans(ctx context.Context) ([]store.OrphanType, error) {
 			at := b.LastAt
 			o.DeclaredAt, o.DeclaredBy, o.DeclaredAs = &at, b.LastBy, b.Name
 		}
-		list = append(list, *o)
+		*list = append(*list, *o)
 	}
-	slices.SortFunc(list, func(a, b store.OrphanType) int { return cmp.Compare(a.Type, b.Type) })
-	return list, nil
+	slices.SortFunc(*list, func(a, b store.OrphanType) int { return cmp.Compare(a.Type, b.Type) })
+	for i, most := 0, int64(store.CountedOf(len(*list))); i < len(*list); i++ {
+		o := &(*list)[i]
+		o.Capped, o.Waiting = o.Waiting > most, min(o.Waiting, most)
+	}
+	return all, nil
 }
 
 // lastDeclared returns the task type of a name, or with it as an alias, that was loaded last; nil: there is none.

@@ -338,7 +338,7 @@ func (s *Store) ListSequences(ctx context.Context, f store.SequenceFilter) (all 
 			cmp.Or(cmp.Compare(of.typ, f.FromType), cmp.Compare(of.name, f.FromName)) < 0 {
 			continue
 		}
-		i := store.SequenceInfo{Type: of.typ, Sequence: of.name, State: store.SequenceWaiting, Waiting: live, Failures: failures[of]}
+		i := store.SequenceInfo{Type: of.typ, Sequence: of.name, State: store.SequenceWaiting, Failures: failures[of]}
 		if failed, _ := s.blocking(of); failed != 0 {
 			i.State, i.Task, i.Since = store.SequenceBlocked, failed, s.archive[failed].FinishedAt
 		} else if live > 0 {
@@ -346,7 +346,7 @@ func (s *Store) ListSequences(ctx context.Context, f store.SequenceFilter) (all 
 			if head == nil || head.sequence() != of {
 				head = s.next(of)
 			}
-			i.Task, i.Since, i.Waiting = head.ID, head.RunAt, live-1
+			i.Task, i.Since = head.ID, head.RunAt
 			if head.State.Running() {
 				i.State, i.Since = store.SequenceRunning, head.ClaimedAt
 			}
@@ -359,5 +359,9 @@ func (s *Store) ListSequences(ctx context.Context, f store.SequenceFilter) (all 
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Sequence, b.Sequence))
 	})
 	all.List = all.List[:min(len(all.List), store.PageSize(f.Limit))]
+	for most, i := store.CountedOf(len(all.List)), 0; i < len(all.List); i++ {
+		one := &all.List[i]
+		one.Count(found[sequence{one.Type, one.Sequence}], one.Failures, most)
+	}
 	return all, nil
 }

@@ -1,6 +1,31 @@
--- name: orphans
--- Lists the types of waiting rows that no present agent declares. It reads the hot table.
-SELECT type, waiting, running, oldest_at, declared_at, ifnull(declared_by, ''), ifnull(declared_as, '') FROM orphans ORDER BY type LIMIT 10000;
+-- name: waiting_types
+-- Lists the types of the rows that an index has, @steps at most. {where} is the condition of {index}. The walk goes from one type to the next,
+-- by a look in the index each.
+WITH RECURSIVE walk (type, n) AS (
+    SELECT (SELECT task.type FROM task {index} WHERE {where} ORDER BY task.type LIMIT 1), 1
+    UNION ALL
+    SELECT (SELECT task.type FROM task {index} WHERE {where} AND task.type > walk.type ORDER BY task.type LIMIT 1), walk.n + 1
+    FROM walk WHERE walk.type IS NOT NULL AND walk.n < @steps
+)
+SELECT walk.type FROM walk WHERE walk.type IS NOT NULL;
+
+-- name: count_of_type
+-- Counts the rows of a type that an index has, @most at most. The oldest has the lowest id.
+SELECT n, (SELECT created_at FROM task WHERE id = low)
+FROM (SELECT count(*) AS n, min(id) AS low FROM (SELECT id FROM task {index} WHERE {where} AND task.type = @type LIMIT @most));
+
+-- name: held_types
+-- Counts by type those that an index has in another order, @most at most, and those of them that run.
+SELECT type, waiting, (SELECT created_at FROM task WHERE id = low), running
+FROM (
+    SELECT type, sum(NOT runs) AS waiting, min(iif(runs, NULL, id)) AS low, sum(runs) AS running
+    FROM (SELECT id, type, state IN ('running', 'rollback_running') AS runs FROM task {index} WHERE {where} LIMIT @most) GROUP BY type);
+
+-- name: last_declared
+-- Who declared a type last, as a task type or an alias.
+SELECT last_at, ifnull(last_by, ''), ifnull(name, '') FROM declaration
+WHERE kind = 'task' AND (name = @type OR instr(json_extract(body, '$.aliases'), json_quote(@type)) > 0)
+ORDER BY last_at DESC, number DESC LIMIT 1;
 
 -- name: declarer
 -- An agent that is present, has workers and declares a type.

@@ -98,18 +98,69 @@ INSERT INTO sequence_note (type, name)
 SELECT DISTINCT f.type, f.name FROM sequence_failure AS f JOIN sequence_rule AS s ON s.type = f.type AND s.on_failure = 'continue'
 WHERE NOT EXISTS (SELECT 1 FROM sequence_note AS n WHERE n.type = f.type AND n.name = f.name);
 
--- name: list_sequences
--- Sequences in the order of their types and names; @type and @from are those of the first.
-SELECT type, sequence, state, task_id, waiting, since, failures FROM sequences
-WHERE (@only = '' OR type = @only) AND (@name = '' OR sequence = @name) AND (type, sequence) >= (@type, @from)
-ORDER BY type, sequence LIMIT @limit;
+-- name: find_sequences
+-- Finds the sequences of the rows and of the failures that block, @limit of each at most, in the order of their types and names, from @type and
+-- @from on; of @only, if that is not ''. Each walk goes from one sequence to the next, by a look in the index or two, since a look for a pair behind
+-- that of a row would pass over the whole type; that of the failures skips types whose failures block nothing.
+WITH RECURSIVE live (id, n) AS (
+    SELECT (SELECT task.id FROM task INDEXED BY task_sequence
+        WHERE sequence IS NOT NULL AND (type, sequence) >= (@type, @from) ORDER BY type, sequence LIMIT 1), 1
+    UNION ALL
+    SELECT ifnull(
+        (SELECT task.id FROM task INDEXED BY task_sequence
+            WHERE task.sequence IS NOT NULL AND task.type = t.type AND task.sequence > t.sequence ORDER BY task.sequence LIMIT 1),
+        (SELECT task.id FROM task INDEXED BY task_sequence
+            WHERE task.sequence IS NOT NULL AND task.type > t.type ORDER BY task.type, task.sequence LIMIT 1)), live.n + 1
+    FROM live CROSS JOIN task AS t ON t.id = live.id WHERE live.n < @limit AND (@only = '' OR t.type = @only)
+), failed (id, n) AS (
+    SELECT (SELECT s.task_id FROM sequence_failure AS s INDEXED BY sequence_failure_name
+        WHERE (s.type, s.name) >= (@type, @from) ORDER BY s.type, s.name LIMIT 1), 1
+    UNION ALL
+    SELECT ifnull(iif(EXISTS (SELECT 1 FROM sequence_rule AS p WHERE p.type = f.type AND p.on_failure = 'continue'),
+        NULL,
+        (SELECT s.task_id FROM sequence_failure AS s INDEXED BY sequence_failure_name
+            WHERE s.type = f.type AND s.name > f.name ORDER BY s.name LIMIT 1)),
+        (SELECT s.task_id FROM sequence_failure AS s INDEXED BY sequence_failure_name WHERE s.type > f.type ORDER BY s.type, s.name LIMIT 1)),
+        failed.n + NOT EXISTS (SELECT 1 FROM sequence_rule AS p WHERE p.type = f.type AND p.on_failure = 'continue')
+    FROM failed CROSS JOIN sequence_failure AS f ON f.task_id = failed.id WHERE failed.n < @limit + 1 AND (@only = '' OR f.type = @only)
+)
+SELECT type, name FROM (
+    SELECT t.type, t.sequence AS name FROM live CROSS JOIN task AS t ON t.id = live.id
+    UNION
+    SELECT f.type, f.name FROM failed CROSS JOIN sequence_failure AS f ON f.task_id = failed.id
+    WHERE NOT EXISTS (SELECT 1 FROM sequence_rule AS p WHERE p.type = f.type AND p.on_failure = 'continue')
+) WHERE @only = '' OR type = @only ORDER BY type, name LIMIT @limit;
+
+-- name: show_sequence
+-- A sequence, by the rule of the view sequences. Of its rows and failures it counts @most at most.
+SELECT @type, @name, CASE WHEN k.blocked THEN 'blocked' WHEN t.state IN ('running', 'rollback_running') THEN 'running' ELSE 'waiting' END,
+    iif(k.blocked, k.failed, t.id), k.live,
+    CASE WHEN k.blocked THEN (SELECT a.finished_at FROM task_archive AS a WHERE a.id = k.failed)
+        WHEN t.state IN ('running', 'rollback_running') THEN t.claimed_at ELSE t.run_at END,
+    k.failures
+FROM (
+    SELECT g.head, g.back, g.least, g.failed, g.live, g.failures,
+        g.head IS NULL AND g.back IS NULL AND g.failed IS NOT NULL AND ifnull(g.failed < g.least, 1)
+            AND NOT EXISTS (SELECT 1 FROM sequence_rule AS p WHERE p.type = @type AND p.on_failure = 'continue') AS blocked
+    FROM (
+        SELECT
+            (SELECT o.id FROM sequence_holder AS h CROSS JOIN task AS o ON o.id = h.task_id AND o.type = h.type AND o.sequence = h.name
+                WHERE h.type = @type AND h.name = @name) AS head,
+            (SELECT id FROM task INDEXED BY task_sequence WHERE sequence IS NOT NULL AND type = @type AND sequence = @name ORDER BY id LIMIT 1) AS least,
+            (SELECT id FROM task INDEXED BY task_sequence_rollback
+                WHERE sequence IS NOT NULL AND type = @type AND sequence = @name AND state = 'rollback_pending' ORDER BY id DESC LIMIT 1) AS back,
+            (SELECT min(task_id) FROM sequence_failure INDEXED BY sequence_failure_name WHERE type = @type AND name = @name) AS failed,
+            (SELECT count(*) FROM (
+                SELECT 1 FROM task INDEXED BY task_sequence WHERE sequence IS NOT NULL AND type = @type AND sequence = @name LIMIT @most)) AS live,
+            (SELECT count(*) FROM (
+                SELECT 1 FROM sequence_failure INDEXED BY sequence_failure_name WHERE type = @type AND name = @name LIMIT @most)) AS failures
+    ) AS g
+) AS k LEFT JOIN task AS t ON t.id = ifnull(k.head, ifnull(k.back, k.least))
+WHERE k.live > 0 OR k.blocked;
 
 -- name: sequence_rows
 -- The next rows of a sequence.
 SELECT id FROM task INDEXED BY task_sequence WHERE sequence IS NOT NULL AND type = @type AND sequence = @name ORDER BY id LIMIT @limit;
-
--- name: sequence_standing
-SELECT state, task_id FROM sequences WHERE type = @type AND sequence = @name;
 
 -- name: sequence_skip
 INSERT INTO sequence_skip (type, name, by) VALUES (@type, @name, @by);

@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
+)
+
+// literal is the text of a statement with its arguments.
+func literal(q *sqltext.Query, args ...sqltext.Arg) string {
+	text := q.Text
+	for i, v := range slices.Backward(q.Args(args...)) {
+		if list, ok := v.([]string); ok {
+			v = "{" + strings.Join(list, ",") + "}"
+		}
+		text = strings.ReplaceAll(text, fmt.Sprintf("$%d", i+1), fmt.Sprintf("'%v'", v))
+	}
+	return text
+}
+
+// OrphanTexts are the texts of what a list of orphans reads, of which those types have rows.
+func (s *Store) OrphanTexts(t testing.TB, types ...string) map[string]string {
+	t.Helper()
+	q, err := fillOrphans(s.schema, s.sql.Orphans)
+	require.NoError(t, err)
+	texts := map[string]string{
+		"orphans": literal(q, arg("types", types), arg("most", store.CountedOf(len(types))+1)), "held": literal(s.sql.HeldTypes, arg("most", store.OrphanHeld)),
+	}
+	for i, where := range append(waitingClasses(), "t.sequence IS NOT NULL") {
+		q, err := s.sql.WaitingTypes.Fill("{where}", where)
+		require.NoError(t, err)
+		texts[fmt.Sprintf("types of class %d", i)] = literal(q, arg("steps", store.OrphanSteps))
+	}
+	return texts
+}
+
+// SequenceTexts are the texts of what a list of sequences reads, from one on.
+func (s *Store) SequenceTexts(typ, from string, limit int) map[string]string {
+	return map[string]string{
+		"find": literal(s.sql.FindSequences, arg("only", ""), arg("type", typ), arg("from", from), arg("limit", limit)),
+		"show": literal(s.sql.ShowSequences, arg("types", []string{typ}), arg("names", []string{from}), arg("most", store.CountedOf(1)+2)),
+	}
+}
