@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/activity"
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
@@ -55,6 +56,8 @@ type dataStore interface {
 	ops.Sequences
 	ops.ChunkPlans
 	work.Store
+	activity.Store
+	ops.Activities
 	Migrator() store.Migrator
 	Close() error
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/activity"
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/lease"
@@ -37,6 +38,8 @@ type Harness interface {
 	ops.Sequences
 	batch.Work
 	work.Store
+	activity.Store
+	ops.Activities
 	schedule.Store
 	schedule.Declarations
 	Scheduler
@@ -145,6 +148,7 @@ func Checks() []Check {
 		{"agents", agentChecks()},
 		{"paused types", pauseChecks()},
 		{"redactions", redactionChecks()},
+		{"activity", activityChecks()},
 		{"spill", spillChecks()},
 		{"rows of on_failed", onFailedChecks()},
 		{"orphans", append(orphanChecks(), orphanMoveChecks()...)},

@@ -29,7 +29,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_bulk, {schema}.start_first, {schema}.start_operation, {schema}.stop_bulk, {schema}.step_revive, {schema}.sum_batches,
     {schema}.sum_deltas, {schema}.take_complete, {schema}.take_locks, {schema}.take_pings, {schema}.task_fits, {schema}.task_inserted, {schema}.unfit,
     {schema}.wanted_limits, {schema}.weight, {schema}.with_rollback;
-DROP VIEW {schema}.bulk_changes, {schema}.redactions, {schema}.orphans, {schema}.sequences, {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;
+DROP VIEW {schema}.activities, {schema}.bulk_changes, {schema}.redactions, {schema}.orphans, {schema}.sequences, {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.schedules;
 DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
     {schema}.batch_gate_0, {schema}.batch_gate_1, {schema}.batch_gate_2, {schema}.batch_gate_3, {schema}.batch_gate_4,
     {schema}.batch_gate_5, {schema}.batch_gate_6, {schema}.batch_gate_7, {schema}.operation, {schema}.bulk_change, {schema}.audit,
@@ -39,5 +39,5 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.tenant_bucket, {schema}.limit_token,
     {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note,
     {schema}.sequence_holder, {schema}.sequence_note, {schema}.sequence_failure, {schema}.sequence_rule, {schema}.sequence_declaration,
-    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note, {schema}.revived_note, {schema}.declaration, {schema}.declarer, {schema}.redaction, {schema}.type_pause;
+    {schema}.sequence_declarer, {schema}.dependent, {schema}.dependency, {schema}.ended_note, {schema}.revived_note, {schema}.declaration, {schema}.declarer, {schema}.redaction, {schema}.activity, {schema}.type_pause;
 DROP FUNCTION {schema}.sequence_left;

@@ -16,7 +16,7 @@ GRANT EXECUTE ON FUNCTION {schema}.task_fits TO {role};
 GRANT INSERT (name, on_failure, finish_type, finish_payload, labels, created_by, sealed), SELECT (id)
     ON {schema}.batch TO {role};
 GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leases, {schema}.chunk_plans, {schema}.chunk_passes,
-    {schema}.sequences, {schema}.redactions TO {role};
+    {schema}.sequences, {schema}.redactions, {schema}.activities TO {role};
 GRANT EXECUTE ON FUNCTION
     {schema}.enqueue, {schema}.enqueue_result,
     {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};

@@ -63,6 +63,7 @@ func TestAnApplicationsRights(t *testing.T) {
 			ON CONFLICT (name) DO UPDATE SET task = excluded.task, cron = excluded.cron, every = excluded.every, jitter = excluded.jitter`,
 		`SELECT SCHEMA.remove_schedule('other')`,
 		`SELECT type, name FROM SCHEMA.redactions`,
+		`SELECT minutes, at, type, succeeded, latency FROM SCHEMA.activities`,
 	} {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
@@ -84,6 +85,10 @@ func TestAnApplicationsRights(t *testing.T) {
 		`UPDATE SCHEMA.agent SET idle = true`,
 		`SELECT * FROM SCHEMA.policy`,
 		`SELECT * FROM SCHEMA.redaction`,
+		`SELECT * FROM SCHEMA.activity`,
+		`INSERT INTO SCHEMA.activity (step, at, type, session, started, ended) VALUES (1, now(), 'a', 1, 0, 0)`,
+		`UPDATE SCHEMA.activity SET started = 1`,
+		`DELETE FROM SCHEMA.activities`,
 		`INSERT INTO SCHEMA.redaction (type, names) VALUES ('a', '[]')`,
 		`SELECT * FROM SCHEMA.schema_version`,
 		`SELECT * FROM SCHEMA.secret`,

@@ -295,6 +295,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"operation":   {"requested_at", "ended_at", "after_at"},
 			"bulk_change": {"requested_at", "ended_at", "again_until"},
 			"audit":       {"at"},
+			"activity":    {"at"},
 			"type_pause":  {"paused_at"},
 			"lease":       {"acquired_at", "expires_at", "expiry_seen_at"},
 			"schedule": {

@@ -15,8 +15,11 @@ import (
 // agentsKept is how long the row of a session that is not seen any more stays.
 const agentsKept = 7 * 24 * time.Hour
 
-// forgetStep is how many archived tasks lose their history in one statement.
+// forgetStep is how many rows of one kind a statement removes, or how many archived tasks lose their history.
 const forgetStep = 5000
+
+// forgetSteps bounds the statements of one call that each remove so many rows.
+const forgetSteps = 200
 
 // dayTable is a table of the archive's.
 type dayTable struct {
@@ -56,6 +59,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	if len(old) > 0 {
 		removed, err = s.removeDays(ctx, retention)
 	}
+	err = errors.Join(err, s.forgetActivity(ctx))
 	return removed, errors.Join(err, s.do(ctx, "forget what ended", func(ctx context.Context, conn *pgx.Conn) error {
 		for _, q := range []*sqltext.Query{s.sql.ForgetBatches, s.sql.ForgetLeases, s.sql.ForgetChunks, s.sql.ForgetBulks} {
 			if err := exec(ctx, conn, q, arg("age", retention.Microseconds())); err != nil {

@@ -123,7 +123,7 @@ func (h *harness) widen(t *testing.T, statements map[string]string) {
 
 // isView reports whether a relation is one of our views.
 func isView(name string) bool {
-	return slices.Contains([]string{"tasks", "batches", "agents", "leases", "schedules", "chunk_plans", "chunk_passes", "sequences", "orphans", "redactions", "bulk_changes"}, name)
+	return slices.Contains([]string{"tasks", "batches", "agents", "leases", "schedules", "chunk_plans", "chunk_passes", "sequences", "orphans", "redactions", "bulk_changes", "activities"}, name)
 }
 
 // additive is a step of a later version that admits this one: a column for each table and view, a table, an index, and all

@@ -900,6 +900,42 @@ CREATE VIEW {schema}.redactions AS
     CROSS JOIN LATERAL jsonb_array_elements_text(d.names) AS n (name)
     WHERE a.present_until > now();
 
+-- What each session has counted of the attempts of a type, by intervals of the store's clock: of one minute, kept for two hours, and of a
+-- quarter of an hour, kept for two days. A session sets its own rows and no others. So a write may be repeated, and two never meet.
+CREATE TABLE {schema}.activity (
+    at       timestamptz NOT NULL,  -- beginning of the interval
+    session  bigint NOT NULL,
+    started  integer NOT NULL,      -- attempts
+    ended    integer NOT NULL,      -- attempts
+    step     smallint NOT NULL,     -- length of the interval in minutes: 1 or 15
+    type     text COLLATE "C" NOT NULL, -- as declared; '': all types beyond the 500 that a session tells apart
+    -- Of the attempts that ended, by outcome. Columns rather than arrays, whose elements take several times as long to sum.
+    succeeded integer NOT NULL, failed integer NOT NULL, rejected integer NOT NULL, stalled integer NOT NULL,
+    timed_out integer NOT NULL, lost integer NOT NULL, cancelled integer NOT NULL, deferred integer NOT NULL,
+    superseded integer NOT NULL, undelivered integer NOT NULL, drained integer NOT NULL,
+    -- Of the attempts that started, by the time since they were due (store.ActivityBounds).
+    latency_1 integer NOT NULL, latency_2 integer NOT NULL, latency_3 integer NOT NULL, latency_4 integer NOT NULL,
+    latency_5 integer NOT NULL, latency_6 integer NOT NULL, latency_7 integer NOT NULL, latency_8 integer NOT NULL,
+    latency_9 integer NOT NULL, latency_10 integer NOT NULL, latency_11 integer NOT NULL, latency_12 integer NOT NULL,
+    latency_13 integer NOT NULL, latency_14 integer NOT NULL, latency_15 integer NOT NULL,
+    latency_16 integer NOT NULL, latency_17 integer NOT NULL,
+    PRIMARY KEY (step, at, type, session)
+) WITH (
+    -- Each row is written some times until its interval is over: heap-only updates, since no index contains what they write.
+    fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+
+-- The same, to be read.
+CREATE VIEW {schema}.activities AS
+    SELECT a.step AS minutes, a.at, a.type, a.session, a.started, a.ended,
+        a.succeeded, a.failed, a.rejected, a.stalled, a.timed_out, a.lost, a.cancelled, a.deferred, a.superseded,
+        a.undelivered, a.drained,
+        ARRAY[a.latency_1, a.latency_2, a.latency_3, a.latency_4, a.latency_5, a.latency_6, a.latency_7, a.latency_8,
+            a.latency_9, a.latency_10, a.latency_11, a.latency_12, a.latency_13, a.latency_14, a.latency_15,
+            a.latency_16, a.latency_17] AS latency
+    FROM {schema}.activity AS a;
+
 -- Named leases: one row for each name that is held, or was held and expired without a release. Only functions write it:
 -- acquire, renew_lease and release_lease.
 CREATE TABLE {schema}.lease (

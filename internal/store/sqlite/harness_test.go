@@ -210,6 +210,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"operation":     {"requested_at", "after_at", "ended_at"},
 		"bulk_change":   {"requested_at", "ended_at", "again_until"},
 		"audit":         {"at"},
+		"activity":      {"at"},
 		"type_pause":    {"paused_at"},
 		"lease":         {"acquired_at", "expires_at", "expiry_seen_at"},
 		"schedule":      {"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at"},

@@ -45,6 +45,9 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	if err != nil {
 		return removed, err
 	}
+	if err := s.forgetActivity(ctx); err != nil {
+		return removed, err
+	}
 	return removed, s.update(ctx, "remove old batches and leases", func(t *tx) error {
 		before := stamp(t.now.Add(-retention))
 		if err := t.removeBatches(before); err != nil {

@@ -54,6 +54,8 @@ func TestPlans(t *testing.T) {
 		h.sql.Glance:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.Newest:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.OpenBulks:                {"INDEX bulk_change_open"},
+		h.sql.Activity:                 {"SEARCH activity USING PRIMARY KEY (step=? AND at>? AND at<?)"},
+		h.sql.DeleteActivity:           {"SEARCH activity USING PRIMARY KEY (step=? AND at>? AND at<?)"},
 		h.sql.OrphanSequences:          {"COVERING INDEX task_sequence (type=? AND sequence>?)"},
 		h.sql.JudgeOrphans:             {byID, "COVERING INDEX task_key (type=? AND key=?)"},
 		h.sql.JudgeSequence:            {"INDEX sequence_failure_name (type=? AND name=?)", "INDEX sequence_note_until (type=? AND name=? AND until>?)"},

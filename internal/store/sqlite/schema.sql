@@ -575,6 +575,30 @@ CREATE TABLE redaction (
 CREATE VIEW redactions AS
     {redactions_at now=strftime('%Y-%m-%dT%H:%M:%fZ','now')};
 
+-- What each session has counted of the attempts of a type, by intervals of the store's clock: of one minute, kept for two hours, and of a
+-- quarter of an hour, kept for two days. A session sets its own rows and no others. So a write may be repeated, and two never meet.
+CREATE TABLE activity (
+    step     INTEGER NOT NULL, -- length of the interval in minutes: 1 or 15
+    at       TEXT NOT NULL,    -- beginning of the interval
+    type     TEXT NOT NULL,    -- as declared; '': all types beyond the 500 that a session tells apart
+    session  INTEGER NOT NULL,
+    started  INTEGER NOT NULL, -- attempts: the sum of latency
+    ended    INTEGER NOT NULL, -- attempts: the sum of outcomes
+    outcomes TEXT NOT NULL,    -- a JSON list: attempts that ended, by outcome (store.ActivityOutcomes); zeros at the end are left out
+    latency  TEXT NOT NULL,    -- likewise, attempts that started, by the time since they were due (store.ActivityBounds)
+    PRIMARY KEY (step, at, type, session)
+) STRICT, WITHOUT ROWID;
+
+-- The same, to be read.
+CREATE VIEW activities AS
+    SELECT step AS minutes, at, type, session, started, ended,
+        coalesce(outcomes ->> 0, 0) AS succeeded, coalesce(outcomes ->> 1, 0) AS failed, coalesce(outcomes ->> 2, 0) AS rejected,
+        coalesce(outcomes ->> 3, 0) AS stalled, coalesce(outcomes ->> 4, 0) AS timed_out, coalesce(outcomes ->> 5, 0) AS lost,
+        coalesce(outcomes ->> 6, 0) AS cancelled, coalesce(outcomes ->> 7, 0) AS deferred, coalesce(outcomes ->> 8, 0) AS superseded,
+        coalesce(outcomes ->> 9, 0) AS undelivered, coalesce(outcomes ->> 10, 0) AS drained,
+        latency
+    FROM activity;
+
 -- Types of waiting rows that no present agent with workers declares, neither as the name of a task type nor as an alias. declared_at is when
 -- one last did, and declared_as the name of the task type.
 CREATE VIEW orphans AS

@@ -41,6 +41,7 @@ type statements struct {
 	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                                   *sqltext.Query
 	Pauses, PauseType, ResumeType, IsPaused                                                               *sqltext.Query
 	FindSequences, ShowSequence, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
+	KeepActivity, ActivityTop, Activity, DeleteActivity                                                   *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
 	InsertOnFailed                                                                                                          *sqltext.Query

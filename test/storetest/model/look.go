@@ -188,6 +188,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		return 0, err
 	}
 	defer s.mu.Unlock()
+	s.forgetActivity(now)
 	for id, r := range s.archive {
 		b := s.batches[r.Batch]
 		if now.Sub(r.FinishedAt) > retention && (b == nil || b.ended()) && !s.turns.failed[r.ID] && !s.isNamed(id) {

@@ -46,6 +46,7 @@ type Store struct {
 	pauses            []store.TypePause // by type
 	audit             []Audit
 	redactions        map[string][]string // what the configuration masks that was loaded last, by row type
+	activity          map[activityKey]store.ActivityCounts
 	named             map[string]*NamedLease
 	schedules         map[string]*Schedule
 	declarations      []*declared      // by number, from 1
@@ -169,6 +170,7 @@ func New(clock func() time.Time) *Store {
 		attempts:   map[task.ID][]Attempt{},
 		agents:     map[task.Session]*Agent{},
 		redactions: map[string][]string{},
+		activity:   map[activityKey]store.ActivityCounts{},
 		policies:   map[task.PolicyHash]store.NamedPolicy{},
 		kept:       map[task.ID]int{},
 		listeners:  map[*func(store.News)]struct{}{},

@@ -25,7 +25,7 @@ func TestSuiteFindsSabotage(t *testing.T) {
 		otherSabotages(), hostileSabotages(), liveSabotages(), operateSabotages(), batchSabotages(), revivalSabotages(),
 		namedSabotages(), followSabotages(), scheduleSabotages(), declaredSabotages(), chunkSabotages(), splitSabotages(), operatedSabotages(),
 		lockSabotages(), sequenceSabotages(), afterSabotages(), tenantSabotages(), onFailedSabotages(), orphanSabotages(),
-		spillSabotages()) {
+		spillSabotages(), activitySabotages()) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			sound := storetest.NewOnModel()
