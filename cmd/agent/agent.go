@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/leasehold/leasehold/internal/activity"
 	"github.com/leasehold/leasehold/internal/api"
 	v1 "github.com/leasehold/leasehold/internal/api/v1"
 	"github.com/leasehold/leasehold/internal/batch"
@@ -43,6 +44,8 @@ type engine interface {
 	MayFire(now time.Time) bool
 	Steady() bool
 	Session() (s task.Session, joined bool)
+	// StoreNow returns the time by the store's clock; zero while it is not known.
+	StoreNow() time.Time
 	// AtRest returns what is left that the session could run; "": nothing.
 	AtRest(ctx context.Context, within time.Duration, others func(context.Context) (string, error)) (left string, err error)
 	// Replace has it go by other declarations.
@@ -76,6 +79,7 @@ type agent struct {
 	splitter *chunk.Splitter
 	chunks   *chunk.Loop
 	settings settings
+	counters *activity.Counters // of attempts
 	runner   *exec.Runner
 	engine   engine
 	parallel func([]*task.Type)                                             // exec.Parallel's; nil: it is not called
@@ -95,7 +99,7 @@ type agent struct {
 func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, log *slog.Logger, guardian []string) (*agent, error) {
 	a := &agent{
 		first: cfg, store: s, at: at, log: log, registry: prometheus.NewRegistry(), settings: settingsOf(cfg),
-		orders: newOrders(), joined: make(chan struct{}), draining: make(chan struct{}),
+		counters: activity.NewCounters(), orders: newOrders(), joined: make(chan struct{}), draining: make(chan struct{}),
 	}
 	a.cfg.Store(cfg)
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -140,7 +144,8 @@ func (a *agent) run() error {
 	group.add(untilCancelled("store figures", a.collector().Run))
 	group.add(renewed("maintenance", a.settings.retention, a.maintain))
 	group.add(renewed("declarations", a.settings.blocks, a.declare))
-	group.add(untilCancelled("schedules", a.fires.Run)) // of an observer, too: it takes no worker
+	group.add(untilCancelled("activity", a.recorder().Run)) // ends after the loop has, and so writes its last counts
+	group.add(untilCancelled("schedules", a.fires.Run))     // of an observer, too: it takes no worker
 	group.add(untilCancelled("chunks", a.chunks.Run))
 	group.add(renewed("batches", a.settings.batches, a.batching))
 	m := newManager(a.engine, a.log)

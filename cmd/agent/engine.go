@@ -44,12 +44,13 @@ func (a *agent) makeEngine(guardian []string) {
 				a.ended(row, out, next, took)
 			}
 		},
-		PingURL: a.pings.url,
-		Secret:  a.pings.learn,
-		Trace:   a.pings.trace,
-		Clock:   lease.BootClock(),
-		Log:     a.log,
-		Metrics: a.metrics,
+		PingURL:  a.pings.url,
+		Secret:   a.pings.learn,
+		Trace:    a.pings.trace,
+		Clock:    lease.BootClock(),
+		Activity: a.counters,
+		Log:      a.log,
+		Metrics:  a.metrics,
 	})
 	a.runner = runner
 }

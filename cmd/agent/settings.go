@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/activity"
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
@@ -75,6 +76,13 @@ func (a *agent) noteBatches() {
 // maintain maintains the store.
 func (a *agent) maintain(ctx context.Context, retention time.Duration) error {
 	return work.Maintenance{Store: a.store, Retention: retention, Log: a.log, Metrics: a.metrics}.Run(ctx)
+}
+
+// recorder writes what the agent has counted of its attempts.
+func (a *agent) recorder() *activity.Recorder {
+	return activity.NewRecorder(activity.Options{
+		Counters: a.counters, Store: a.store, Joined: a.joined, Session: a.engine.Session, Now: a.engine.StoreNow, Log: a.log, Metrics: a.metrics,
+	})
 }
 
 // declare notes the configuration's blocks in the store.

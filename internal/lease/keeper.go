@@ -247,6 +247,13 @@ func (k *Keeper) clockView(now time.Duration) store.View {
 	return store.View{Now: k.offset.at(now), Calm: now - k.calm}
 }
 
+// StoreNow returns the time by the store's clock, as well as the session knows it; zero before it has read that clock.
+func (k *Keeper) StoreNow() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.offset.at(k.clock.Now())
+}
+
 // Drain marks the session as draining: Fit is false from now on.
 func (k *Keeper) Drain() {
 	k.mu.Lock()

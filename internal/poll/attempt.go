@@ -95,6 +95,7 @@ func (e *Engine) begins(a *attempt) bool {
 	m := &a.declared.meters
 	late := max(l.Now().Sub(row.RunAt), 0)
 	m.latency.Observe(late.Seconds())
+	m.activity.Started(late)
 	e.catch.started(e.o.Clock.Now(), late)
 	m.running.Inc()
 	return true
@@ -112,6 +113,7 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 	}
 	l.Close()
 	m.duration.Observe(took.Seconds())
+	m.activity.Ended(out.Verdict)
 	if out.InCheck { // the check's breaker knows it already, and the target's has learned nothing
 		m.ended[task.Check][out.Verdict].Inc()
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)

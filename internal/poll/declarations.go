@@ -159,7 +159,7 @@ func (e *Engine) adopt() bool {
 // use makes a generation the current one. Policies are found by their hash, so those of earlier generations stay known for a while.
 func (e *Engine) use(g *generation) {
 	for _, d := range g.types {
-		d.meters = newMeters(e.o.Metrics, d.typ)
+		d.meters = newMeters(e.o.Metrics, e.o.Activity, d.typ)
 	}
 	e.policies.put(g.policies)
 	e.current.Store(g)

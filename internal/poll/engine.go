@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/activity"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -73,9 +74,11 @@ type Options struct {
 	Condition func() store.Condition
 	// Ended is called with the outcome of each attempt and the transition of its row; took is negative if nothing was
 	// started. It must not block for long; nil: no call.
-	Ended   func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration)
-	Log     *slog.Logger
-	Metrics *telemetry.Metrics
+	Ended func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration)
+	// Activity counts attempts where the metrics do; nil: counters of its own.
+	Activity *activity.Counters
+	Log      *slog.Logger
+	Metrics  *telemetry.Metrics
 }
 
 // Limits of one engine.
@@ -150,6 +153,9 @@ func New(o Options) *Engine {
 	}
 	if o.Batch == nil {
 		o.Batch = func() {}
+	}
+	if o.Activity == nil {
+		o.Activity = activity.NewCounters()
 	}
 	e := &Engine{o: o, log: o.Log, draining: make(chan struct{}), ending: make(chan struct{})}
 	e.policies.known = make(map[task.PolicyHash]*task.Policy)

@@ -34,6 +34,7 @@ func (e *Engine) forget() {
 		case e.slots.drop(name): // else the turn after its last attempt's end
 			delete(e.former, name)
 			e.o.Metrics.Forget(name)
+			e.o.Activity.Forget(name)
 			if e.o.Removed != nil {
 				e.o.Removed(name)
 			}

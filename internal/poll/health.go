@@ -39,6 +39,9 @@ func (e *Engine) MayFire(now time.Time) bool {
 // Steady is MayFire without what the store's clock shows: who is present may be believed.
 func (e *Engine) Steady() bool { return e.Fit() && !e.keeper.View().Now.IsZero() }
 
+// StoreNow returns the time by the store's clock, as well as the session knows it; zero before it has read that clock.
+func (e *Engine) StoreNow() time.Time { return e.keeper.StoreNow() }
+
 // LongestStop returns how long the most patient attempt, of those that run and those of declared types, may take to stop.
 func (e *Engine) LongestStop() time.Duration { return e.keeper.LongestStop() }
 

@@ -28,7 +28,7 @@ func (e *Engine) Complete(ctx context.Context, id task.ID, f task.Fence, result 
 	l := e.keeper.HeldBy(id, f)
 	a, err := e.keeper.Complete(ctx, id, f, result)
 	if a == store.Applied && l != nil && l.Detached() {
-		e.o.Metrics.Attempts.WithLabelValues(l.Task().Type, string(l.Task().Phase()), string(task.Succeeded)).Inc()
+		e.endedElsewhere(l.Task(), task.Succeeded)
 	}
 	return a, err
 }
