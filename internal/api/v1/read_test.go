@@ -47,6 +47,30 @@ func page(t *testing.T, a answer, list string) (ids []int64, next string) {
 	return ids, strings.TrimPrefix(next, Prefix)
 }
 
+// history reads what agents have done lately, and checks that it is read once for many who ask.
+func (r *rig) history(session task.Session) {
+	r.t.Helper()
+	r.is(200, "GET", "/history", "", `"span":"1h"`, `"step_s":60`, `"outcomes":{}`, `"start_latency_p50_s":null`)
+	r.is(400, "GET", "/history?span=2h", "", "use 1h or 48h")
+	r.is(400, "GET", "/history?x=1", "", "this takes span, type")
+	var rows []store.ActivityRow
+	for i := range store.ActivityTop + 2 {
+		row := store.ActivityRow{Step: store.ActivityQuarter, At: store.ActivityQuarter.Of(time.Now().Add(-time.Hour)), Type: fmt.Sprint("type", i)}
+		row.Outcomes[0], row.Outcomes[3], row.Latency[5] = int64(100+i), 7, 100
+		rows = append(rows, row)
+	}
+	dropped, err := r.store.KeepActivity(r.t.Context(), session, rows)
+	require.NoError(r.t, err)
+	require.Zero(r.t, dropped)
+	r.is(200, "GET", "/history?span=48h&type=type3", "", `"type":"type3"`, `"step_s":900`, `"outcomes":{"stalled":7,"succeeded":103}`, `"start_latency_p50_s":0.035`)
+	first := r.is(200, "GET", "/history?span=48h", "", `"type":"type21"`, `"other":{"started":200`, `"ended_by_interval":[0,`)
+	_, err = r.store.KeepActivity(r.t.Context(), session, []store.ActivityRow{{Step: store.ActivityQuarter, At: rows[0].At, Type: "type21"}})
+	require.NoError(r.t, err)
+	require.Equal(r.t, first.body, r.is(200, "GET", "/history?span=48h", "").body, "the answer is kept for five seconds")
+	r.api.history.answers = nil
+	require.NotEqual(r.t, first.body, r.is(200, "GET", "/history?span=48h", "").body)
+}
+
 // TestReading reads all that there is, filled.
 func TestReading(t *testing.T) {
 	eachStore(t, func(t *testing.T, r *rig) {
@@ -83,6 +107,7 @@ func TestReading(t *testing.T) {
 		r.is(200, "GET", "/health", "", `"status":"ok"`, `"agents_claiming":1`, `"rows":{"pending":7}`, `"orphans":1`)
 		r.is(200, "GET", "/doctor", "", `"healthy":false`, `"name":"orphans"`, `"about":"gone"`, `"name":"type_paused"`, `"remedy":"leasehold resume invoice.send"`)
 		r.is(400, "GET", "/doctor?x=1", "")
+		r.history(session)
 		r.is(200, "GET", "/agents?all=true", "", `"name":"billing-1"`)
 		r.is(200, "GET", "/orphans", "", `"type":"gone"`)
 		r.is(200, "GET", "/regions", "", `"regions":[{"region":"sg","due":5,"agents":0,"types":["invoice.send"]}]`)

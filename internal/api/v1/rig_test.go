@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/leasehold/leasehold/internal/activity"
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
@@ -43,6 +44,7 @@ type wholeStore interface {
 	lease.Remote
 	poll.Store
 	batch.BulkStore
+	activity.Store
 	schedule.Declarations
 	DeclareChunks(ctx context.Context, session task.Session, plans []store.ChunkDeclaration) (store.DeclaredChunks, error)
 	ApplyChunks(ctx context.Context, step *store.ChunkStep) (applied bool, err error)

@@ -33,6 +33,7 @@ type Store interface {
 	ops.ChunkPlans
 	ops.Bulks
 	ops.Glances
+	ops.Activities
 }
 
 // Options are what an API needs.
@@ -64,6 +65,7 @@ type API struct {
 	news    shared[*news]
 	watched watched
 	glances shared[glances]
+	history history
 }
 
 // New makes an API.
@@ -171,6 +173,7 @@ func (a *API) routes() []route {
 			{"GET /openapi.json", a.document},
 			{"GET /health", a.getHealth},
 			{"GET /doctor", a.getDoctor},
+			{"GET /history", a.getHistory},
 			{"GET /agents", a.listAgents},
 			{"GET /regions", a.listRegions},
 			{"GET /plan", a.getPlan},
