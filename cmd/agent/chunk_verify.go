@@ -80,7 +80,7 @@ func countLeft(ctx context.Context, p *ops.ChunkProof, at config.ChunkSource) (o
 	if at.Where == "" || p.Through == nil {
 		return ops.ChunkLeft{}, nil
 	}
-	src, err := openSource(&chunk.Spec{Name: p.Name, Table: p.Table, Key: p.Key}, at)
+	src, err := openSource(&chunk.Spec{Name: p.Name, Table: p.Table, Key: p.Key}, at) //nolint:contextcheck // nothing is opened yet
 	if err != nil {
 		return ops.ChunkLeft{}, err
 	}

@@ -31,6 +31,7 @@ type overview struct {
 	InFlight, Failed               []taskRow
 	Batches                        []batchRow
 	Doctor                         ops.Checkup
+	Chart                          *chart
 }
 
 // overview reads how everything is.
@@ -55,6 +56,12 @@ func (d *Dashboard) overview(r *request) (*view, error) {
 			o.Orphans += t.Waiting
 		}
 	}
+	lately, err := d.activity(r, "")
+	if err != nil {
+		return nil, err
+	}
+	o.Chart = chartOf(lately)
+	all.sparks(lately)
 	slices.SortStableFunc(all.list, func(a, b typeRow) int { return cmp.Compare(b.Running+b.Waiting, a.Running+a.Waiting) })
 	o.Types = all.list[:min(len(all.list), overviewTypes)]
 	o.MoreTypes = len(all.list) - len(o.Types)

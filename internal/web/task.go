@@ -51,7 +51,7 @@ func (d *Dashboard) taskPage(r *request) (*view, error) {
 		Now: r.now, Task: t, Row: rowOf(t, r.now), Why: why, History: ops.History(t), Line: timelineOf(t, r.now), Facts: facts(t), Docs: documents(t),
 		Verbs: taskVerbs(t.State), Said: r.said(),
 	}
-	live := events
+	live := fmt.Sprintf("/api/v1/tasks/%d/events", t.ID)
 	if t.State.Finished() {
 		live = ""
 	}

@@ -23,6 +23,8 @@ type typeRow struct {
 	Orphans               bool
 	Pause                 *store.TypePause
 	Breaker               *store.OpenBreaker
+	Spark                 []block
+	Ended, Failed         int64 // attempts in the span of the chart
 }
 
 // typeRows are all types that have live tasks, or that a present agent declares.
@@ -74,6 +76,17 @@ func (d *Dashboard) readTypes(r *request) (t typeRows, err error) {
 	return t, nil
 }
 
+// sparks adds what was done of each type lately.
+func (t *typeRows) sparks(a *ops.Activity) {
+	for i := range a.Types {
+		for k := range t.list {
+			if row := &t.list[k]; row.Name == a.Types[i].Type {
+				row.Spark, row.Ended, row.Failed = spark(&a.Types[i]), a.Types[i].Ended, failedOf(a.Types[i].Outcomes)
+			}
+		}
+	}
+}
+
 // count adds the tasks of a state.
 func (t *typeRow) count(c store.TypeCount) {
 	t.More = t.More || c.More
@@ -116,6 +129,11 @@ func (d *Dashboard) typeList(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	lately, err := d.activity(r, "")
+	if err != nil {
+		return nil, err
+	}
+	all.sparks(lately)
 	data := struct {
 		Now    time.Time
 		List   []typeRow
@@ -143,6 +161,7 @@ func (d *Dashboard) typePage(r *request) (*view, error) {
 		Log    []ops.Definition
 		Fields []field
 		Recent []taskRow
+		Chart  *chart
 		Said   string
 	}{Now: r.now, Row: typeRow{Name: name}, Said: r.said()}
 	for _, t := range all.list {
@@ -150,6 +169,11 @@ func (d *Dashboard) typePage(r *request) (*view, error) {
 			data.Row = t
 		}
 	}
+	lately, err := d.activity(r, name)
+	if err != nil {
+		return nil, err
+	}
+	data.Chart = chartOf(lately)
 	if data.Log, err = ops.DefinitionHistory(r.ctx, d.Store, "task", name, mostDefinitions); err != nil && !isMissing(err) {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type Store interface {
 	ops.Sequences
 	ops.ChunkPlans
 	ops.Bulks
+	ops.Activities
 }
 
 // Options are what a Dashboard needs.

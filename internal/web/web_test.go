@@ -313,3 +313,36 @@ func TestTimeline(t *testing.T) {
 	require.Equal(t, "busy", l.Bars[1].Tone)
 	require.Empty(t, timelineOf(&ops.Task{CreatedAt: began}, began).Bars)
 }
+
+// TestChart draws what was counted, whatever there is.
+func TestChart(t *testing.T) {
+	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	quick, slow := 0.002, 0.5
+	a := &ops.Activity{Span: ops.LastHour, Now: at.Add(3 * time.Minute), Intervals: []ops.ActivityInterval{
+		{At: at, ActivityCounts: ops.ActivityCounts{
+			Ended: 10, Outcomes: map[task.Verdict]int64{task.Succeeded: 6, task.Failed: 3, task.Drained: 1}, P50: &quick, P95: &slow,
+		}},
+		{At: at.Add(time.Minute), ActivityCounts: ops.ActivityCounts{Outcomes: map[task.Verdict]int64{}}},
+		{At: at.Add(2 * time.Minute), ActivityCounts: ops.ActivityCounts{
+			Ended: 5, Outcomes: map[task.Verdict]int64{task.Succeeded: 5}, P50: &quick, P95: &quick,
+		}},
+	}}
+	c := chartOf(a)
+	require.EqualValues(t, 10, c.Most)
+	require.EqualValues(t, 3, c.Failed)
+	require.Equal(t, "12:00: 10 ended, 3 failed; 95% started within 500 ms", c.Columns[0].Title)
+	require.Len(t, c.Columns[0].Parts, 3)
+	require.Equal(t, block{0, 48, 1000.0 / 3 * columnShare, 72, "good"}, c.Columns[0].Parts[0])
+	require.InDelta(t, 0, c.Columns[0].Parts[2].Y, 0.01, "the highest column is as high as the chart")
+	require.Empty(t, c.Columns[1].Parts)
+	require.InDelta(t, 60, c.Columns[2].Parts[0].Height, 0.01)
+	require.Equal(t, "1.0 ms", c.Quickest)
+	require.Equal(t, "1.0 s", c.Slowest)
+	require.Equal(t, 2, strings.Count(c.P50, "M"), "a gap where nothing started")
+	require.Equal(t, "12:00", c.Begin)
+	require.Equal(t, "12:03 UTC", c.End)
+	empty := chartOf(&ops.Activity{Span: ops.LastTwoDays, Intervals: []ops.ActivityInterval{{At: at}}})
+	require.Empty(t, empty.P50)
+	require.Empty(t, empty.Columns[0].Parts)
+	require.Len(t, spark(&ops.ActivityType{Ends: []int64{0, 4, 2}, Failed: []int64{0, 0, 1}}), 3)
+}

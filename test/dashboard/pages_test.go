@@ -16,7 +16,7 @@ func TestPages(t *testing.T) {
 			path, name string
 			texts      []string
 		}{
-			{"/", "overview", []string{"Something is wrong", "waiting", "running of 4 workers", "orphans", "Running now", "page", "invoice", "exit code"}},
+			{"/", "overview", []string{"Something is wrong", "waiting", "running of 4 workers", "orphans", "Attempts", "ended, at most", "Running now", "page", "invoice", "exit code"}},
 			{"/tasks", "tasks", []string{"Filter", "nobody", "retry pending", "exit code 3"}},
 			{"/tasks?type=invoice&state=failed", "tasks-filtered", []string{"All that match", "Retry all", "exit code 3"}},
 			{s.task("long"), "task", []string{"What it does", "page", "long", "fence", "Cancel", "Roll back"}},

@@ -70,7 +70,7 @@ func verifyChunks(t *testing.T, r *rig) {
 	r.is(400, "GET", path+"?timeout=3m", "", "a duration up to 2m0s")
 	r.is(400, "GET", path+"?count=1", "", "use true or false")
 	r.api.CountChunks = func(context.Context, *ops.ChunkProof) (ops.ChunkLeft, error) {
-		r.is(503, "GET", path, "", "busy") // one at a time
+		r.is(503, "GET", path, "", "busy") //nolint:contextcheck // it has the test's. One is counted at a time
 		return ops.ChunkLeft{Counted: true}, nil
 	}
 	r.is(200, "GET", path, "", `"counted":true,"left":0,"first_left":null,"problems":[]`)

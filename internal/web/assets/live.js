@@ -80,9 +80,7 @@
     if (source) { source.close(); source = null; }
     if (paused || document.hidden) return;
     source = new EventSource(document.body.dataset.live);
-    source.addEventListener('counts', read);
-    source.addEventListener('task', read);
-    source.addEventListener('changed', read);
+    for (const event of ['counts', 'changed', 'task', 'gone']) source.addEventListener(event, read);
   }
 
   function pause(to) {
