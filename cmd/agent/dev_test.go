@@ -81,7 +81,7 @@ func TestWelcomeSuggestsAPayload(t *testing.T) {
 	text := welcome(cfg, place{path: "/var/lib/leasehold.db"}, "http://127.0.0.1:7070", "")
 	require.Contains(t, text, "leasehold enqueue send --payload '{\"invoice\":1}' --wait\n")
 	require.Contains(t, text, `VALUES ('\''send'\'', '\''{"invoice":1}'\'') RETURNING id;'`)
-	require.NotContains(t, text, "dashboard")
+	require.Contains(t, text, "dashboard  http://127.0.0.1:7070")
 }
 
 func TestEndLine(t *testing.T) {

@@ -50,12 +50,17 @@ func (orphansListCmd) Run(a *app) error {
 	})
 }
 
+// lowerBound is a number of which there are more, and a number in a table.
+type lowerBound int64
+
+func (n lowerBound) String() string { return fmt.Sprintf("%d+", int64(n)) }
+
 // atLeast is a number; where there are more, with a "+".
-func atLeast(n int64, more bool) string {
+func atLeast(n int64, more bool) any {
 	if more {
-		return fmt.Sprintf("%d+", n)
+		return lowerBound(n)
 	}
-	return fmt.Sprint(n)
+	return n
 }
 
 // orphanRow is a type in a table.

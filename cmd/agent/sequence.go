@@ -116,7 +116,7 @@ func showSequence(w io.Writer, d ops.SequenceDetail) error {
 	line("task", numberOrNothing(int64(d.Task)))
 	line("since", ops.Time(d.Since))
 	if d.Waiting > 0 {
-		line("waiting", atLeast(int64(d.Waiting), d.Capped))
+		line("waiting", fmt.Sprint(atLeast(int64(d.Waiting), d.Capped)))
 	}
 	line("failures", numberOrNothing(int64(d.Failures)))
 	line("next tasks", strings.Join(next, ", "))
