@@ -592,10 +592,12 @@ CREATE TABLE activity (
 -- The same, to be read.
 CREATE VIEW activities AS
     SELECT step AS minutes, at, type, session, started, ended,
-        coalesce(outcomes ->> 0, 0) AS succeeded, coalesce(outcomes ->> 1, 0) AS failed, coalesce(outcomes ->> 2, 0) AS rejected,
-        coalesce(outcomes ->> 3, 0) AS stalled, coalesce(outcomes ->> 4, 0) AS timed_out, coalesce(outcomes ->> 5, 0) AS lost,
-        coalesce(outcomes ->> 6, 0) AS cancelled, coalesce(outcomes ->> 7, 0) AS deferred, coalesce(outcomes ->> 8, 0) AS superseded,
-        coalesce(outcomes ->> 9, 0) AS undelivered, coalesce(outcomes ->> 10, 0) AS drained,
+        coalesce(json_extract(outcomes, '$[0]'), 0) AS succeeded, coalesce(json_extract(outcomes, '$[1]'), 0) AS failed,
+        coalesce(json_extract(outcomes, '$[2]'), 0) AS rejected, coalesce(json_extract(outcomes, '$[3]'), 0) AS stalled,
+        coalesce(json_extract(outcomes, '$[4]'), 0) AS timed_out, coalesce(json_extract(outcomes, '$[5]'), 0) AS lost,
+        coalesce(json_extract(outcomes, '$[6]'), 0) AS cancelled, coalesce(json_extract(outcomes, '$[7]'), 0) AS deferred,
+        coalesce(json_extract(outcomes, '$[8]'), 0) AS superseded, coalesce(json_extract(outcomes, '$[9]'), 0) AS undelivered,
+        coalesce(json_extract(outcomes, '$[10]'), 0) AS drained,
         latency
     FROM activity;
 
