@@ -131,6 +131,7 @@ func (d *Dashboard) batchPage(r *request) (*view, error) {
 		Batch    batchRow
 		Counts   []ops.BatchCount
 		Failures []ops.FailureGroup
+		Capped   bool // there are more failures than were looked at
 		Rate     float64
 		HasRate  bool
 		Left     time.Duration
@@ -139,7 +140,7 @@ func (d *Dashboard) batchPage(r *request) (*view, error) {
 		Verbs    []verb
 		Labels   string
 		Said     string
-	}{Now: r.now, Counts: ops.BatchCounts(b.BatchInfo), Failures: b.Failures, Verbs: batchVerbs(b.BatchInfo), Said: r.said()}
+	}{Now: r.now, Counts: ops.BatchCounts(b.BatchInfo), Failures: b.Failures, Capped: b.FailuresCapped, Verbs: batchVerbs(b.BatchInfo), Said: r.said()}
 	data.Batch = batchRow{b.BatchInfo, segments(b.BatchInfo), ops.BatchShare(b.BatchInfo)}
 	if len(b.Labels) > 0 && string(b.Labels) != "{}" {
 		data.Labels = pretty(b.Labels)

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -345,4 +346,26 @@ func TestChart(t *testing.T) {
 	require.Empty(t, empty.P50)
 	require.Empty(t, empty.Columns[0].Parts)
 	require.Len(t, spark(&ops.ActivityType{Ends: []int64{0, 4, 2}, Failed: []int64{0, 0, 1}}), 3)
+}
+
+// TestBatch shows a batch, with what can be asked of it.
+func TestBatch(t *testing.T) {
+	r := newRig(t)
+	id, err := r.store.CreateBatch(t.Context(), store.BatchRequest{Name: "November <b>", Open: true},
+		func(yield func(store.EnqueueRequest, error) bool) {
+			for range 3 {
+				if !yield(store.EnqueueRequest{Type: "x"}, nil) {
+					return
+				}
+			}
+		}, nil)
+	require.NoError(t, err)
+	path := fmt.Sprintf("/batches/%d", id)
+	r.get(200, path, "November &lt;b&gt;", "0%</b> of 3 tasks", "Cancel 3 tasks", "Seal", "no: tasks may be added")
+	require.Equal(t, path+"?said=sealed", r.send("POST", path+"/seal", "x=1").Header().Get("Location"))
+	require.Equal(t, 303, r.send("POST", path+"/cancel", "x=1").Code)
+	r.get(200, path, "yes")
+	r.get(404, "/batches/99", "no such batch")
+	require.Equal(t, 404, r.send("POST", "/batches/99/cancel", "x=1").Code)
+	require.Equal(t, 400, r.send("POST", path+"/eat", "x=1").Code)
 }
