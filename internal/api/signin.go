@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // A browser cannot be told to send the token with each request, so the dashboard has a form for it (SignInPath): what it gets is a cookie
@@ -117,9 +118,10 @@ func (g *guard) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back, http.StatusSeeOther) //nolint:gosec // it is a path of this listener: see Local
 }
 
-// Local is a path of this listener, from a form; "/" where it leads elsewhere.
+// Local is a path of this listener, from a form; "/" where it leads elsewhere. Browsers leave out control characters, so that what stands on
+// both sides of one may be two slashes, and take a backslash for a slash.
 func Local(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n") {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.Contains(path, `\`) || strings.ContainsFunc(path, unicode.IsControl) {
 		return "/"
 	}
 	return path

@@ -121,7 +121,9 @@ func TestTokensAreNotGuessed(t *testing.T) {
 	b.g.signIns.next = time.Time{}
 	require.Equal(t, 403, b.send("POST", SignInPath, "token="+secret, "Sec-Fetch-Site", "cross-site").Code)
 	require.Equal(t, 403, b.send("POST", SignInPath, "token="+secret, "Origin", "http://evil.example").Code)
-	for _, back := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "/x\r\nSet-Cookie: a=b", ""} {
+	for _, back := range []string{
+		"//evil.example", "https://evil.example", `/\evil.example`, "/\t/evil.example", "/x\r\nSet-Cookie: a=b", "/x\x00", "",
+	} {
 		w := b.send("POST", SignInPath, url.Values{"token": {secret}, "back": {back}}.Encode())
 		require.Equal(t, "/", w.Header().Get("Location"), back)
 	}

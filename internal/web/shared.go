@@ -14,7 +14,7 @@ import (
 const (
 	freshFor   = 1500 * time.Millisecond // a page is not read again before that
 	mostAtOnce = 4                       // pages that are read at once
-	mostKept   = 200                     // pages
+	mostKept   = 64                      // pages: of a few hundred KiB at most, as their lists and documents are bounded
 	waitFor    = 3 * time.Second         // for a place to read
 )
 

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
@@ -131,10 +132,22 @@ func documents(t *ops.Task) []document {
 		{"Payload", t.Payload}, {"Rollback payload", t.RollbackPayload}, {"Checkpoint", t.Checkpoint}, {"Result", t.Result}, {"Labels", t.Labels},
 	} {
 		if len(doc.text) > 0 && string(doc.text) != "{}" || doc.name == "Payload" {
-			list = append(list, document{doc.name, pretty(doc.text)})
+			list = append(list, document{doc.name, cut(pretty(doc.text))})
 		}
 	}
 	return list
+}
+
+// mostShown bounds what a page has of a document, in bytes.
+const mostShown = 64 << 10
+
+// cut is the beginning of a long document, and how much is left out.
+func cut(text string) string {
+	if len(text) <= mostShown {
+		return text
+	}
+	return fmt.Sprintf("%s\n… %s bytes more: `leasehold task show` has all of it",
+		strings.ToValidUTF8(text[:mostShown], ""), ops.Thousands(int64(len(text)-mostShown)))
 }
 
 // changeTask changes one task.

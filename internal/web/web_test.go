@@ -369,3 +369,11 @@ func TestBatch(t *testing.T) {
 	require.Equal(t, 404, r.send("POST", "/batches/99/cancel", "x=1").Code)
 	require.Equal(t, 400, r.send("POST", path+"/eat", "x=1").Code)
 }
+
+// TestLargeDocument shows the beginning of it.
+func TestLargeDocument(t *testing.T) {
+	r := newRig(t)
+	r.enqueue(store.EnqueueRequest{Type: "x", Payload: json.RawMessage(`{"text": "` + strings.Repeat("é", mostShown) + `"}`)})
+	page := r.get(200, "/tasks/1", "bytes more: `leasehold task show` has all of it")
+	require.Less(t, len(page), 2*mostShown)
+}
