@@ -71,7 +71,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Problem(w, http.StatusForbidden, reason)
 			return
 		}
-	} else if !open(r.URL.Path) && !a.authorizes(r) && (!forBrowsers(r) || !a.signedIn(r, time.Now())) {
+	} else if !open(r.URL.Path) && (a.token == "" || !toSignIn(r.URL.Path)) && !a.authorizes(r) && (!forBrowsers(r) || !a.signedIn(r, time.Now())) {
 		if a.token != "" && visits(r) {
 			ask(w, r)
 			return
@@ -122,9 +122,11 @@ func localHost(host string) bool {
 
 // open reports whether a path is answered without a token.
 func open(path string) bool {
-	return path == "/metrics" || path == SignInPath || strings.HasPrefix(path, "/-/") || strings.HasPrefix(path, "/ping/") ||
-		strings.HasPrefix(path, "/assets/")
+	return path == "/metrics" || strings.HasPrefix(path, "/-/") || strings.HasPrefix(path, "/ping/")
 }
+
+// toSignIn reports whether a path is needed to give the token: the form, and what it loads.
+func toSignIn(path string) bool { return path == SignInPath || strings.HasPrefix(path, "/assets/") }
 
 // mayRead reports whether a request that is answered without a token may be shown what only readers may see.
 func (g *guard) mayRead(r *http.Request) bool { return g.local || g.admits.Load().authorizes(r) }

@@ -106,6 +106,9 @@ func TestForgedCookies(t *testing.T) {
 	}
 	b.g.admit("", "")
 	require.Equal(t, 401, b.send("GET", "/tasks", "", "Cookie", b.sealedUntil(now.Add(time.Hour))).Code, "without a token nobody is signed in")
+	require.Equal(t, 401, b.send("GET", SignInPath, "").Code, "and there is no form")
+	require.Equal(t, 401, b.send("POST", SignInPath, "token=").Code)
+	require.Equal(t, 401, b.send("GET", "/assets/x/style.css", "").Code)
 }
 
 // TestTokensAreNotGuessed slows wrong tokens down, takes no form of another site, and leads to no other site.

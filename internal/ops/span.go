@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 const maxDays = 36500 // keeps sums of spans and dates from overflowing
@@ -28,4 +30,18 @@ func ParseSpan(text string) (time.Duration, error) {
 		total += d
 	}
 	return total, nil
+}
+
+// ParseSince reads since when: a time as RFC 3339 has it, or how long that is ago. It is UTC. Its errors are *store.InputError.
+func ParseSince(text string, now time.Time) (time.Time, error) {
+	if d, err := ParseSpan(text); err == nil {
+		return now.Add(-d).UTC(), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		const most = 100
+		return at, &store.InputError{Text: "since must be an age such as 2h or 7d, or a time such as 2026-11-20T08:00:00Z, not " +
+			strconv.Quote(OneLine(text, most))}
+	}
+	return at.UTC(), nil
 }

@@ -33,3 +33,21 @@ type Store interface {
 	// Ping checks that the store can be reached and that its schema admits the binary (*store.SchemaError otherwise).
 	Ping(ctx context.Context) error
 }
+
+// Everything is what a surface needs that offers all of operators' work: the HTTP API, and the dashboard.
+type Everything interface {
+	Store
+	Operator
+	Explainer
+	Agents
+	Pauses
+	Orphans
+	Declarations
+	Diagnoser
+	Batches
+	Schedules
+	Sequences
+	ChunkPlans
+	Bulks
+	Activities
+}

@@ -43,25 +43,13 @@ func (r *request) readBulk() (b store.BulkRequest, err error) {
 		return b, err
 	}
 	if since != "" {
-		at, err := moment(since, r.now)
+		at, err := ops.ParseSince(since, r.now)
 		if err != nil {
 			return b, err
 		}
 		f.Since = &at
 	}
 	return b, nil
-}
-
-// moment reads a time, or an age.
-func moment(text string, now time.Time) (time.Time, error) {
-	if d, err := ops.ParseSpan(text); err == nil {
-		return now.Add(-d).UTC(), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, &mistaken{"since must be an age such as 2h or 7d, or a time such as 2026-11-20T08:00:00Z"}
-	}
-	return at.UTC(), nil
 }
 
 // bulkPreview shows how many tasks a change would be for, and asks whether to make it.

@@ -32,6 +32,7 @@ func functions() template.FuncMap {
 		"text":      ops.Printable,
 		"pretty":    pretty,
 		"escape":    url.PathEscape,
+		"shell":     ops.ShellQuote,
 		"more":      more,
 		"dict":      dict,
 		"asset":     assetPath,

@@ -12,27 +12,9 @@ import (
 	"github.com/leasehold/leasehold/internal/ops"
 )
 
-// Store is what the dashboard needs of the store.
-type Store interface {
-	ops.Store
-	ops.Operator
-	ops.Explainer
-	ops.Agents
-	ops.Pauses
-	ops.Orphans
-	ops.Declarations
-	ops.Diagnoser
-	ops.Batches
-	ops.Schedules
-	ops.Sequences
-	ops.ChunkPlans
-	ops.Bulks
-	ops.Activities
-}
-
 // Options are what a Dashboard needs.
 type Options struct {
-	Store Store
+	Store ops.Everything
 	Bulk  ops.BulkWork // of the store
 	Log   *slog.Logger
 	Agent string // name of this agent, for the foot of each page

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -42,7 +41,7 @@ func (a *API) changeMatching(verb ops.Verb) handler {
 			return nil, err
 		}
 		if since != "" {
-			at, err := moment(since)
+			at, err := ops.ParseSince(since, time.Now())
 			if err != nil {
 				return nil, err
 			}
@@ -67,18 +66,6 @@ func (a *API) changeMatching(verb ops.Verb) handler {
 		c.w.Header().Set("Location", fmt.Sprintf("%s/changes/%d", Prefix, id))
 		return noneOf(ops.GetBulk(c.ctx, s, id))
 	}
-}
-
-// moment reads a time, or an age.
-func moment(text string) (time.Time, error) {
-	if d, err := ops.ParseSpan(text); err == nil {
-		return time.Now().Add(-d).UTC(), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, bad(http.StatusBadRequest, "since must be an age such as 2h or 7d, or a time such as 2026-11-20T08:00:00Z, not %s", api.Quote(text))
-	}
-	return at.UTC(), nil
 }
 
 func (a *API) getChange(c *call) (any, error) {

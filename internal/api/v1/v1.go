@@ -19,21 +19,8 @@ import (
 
 // Store is what the API needs of the store.
 type Store interface {
-	ops.Store
-	ops.Operator
-	ops.Explainer
-	ops.Agents
-	ops.Pauses
-	ops.Orphans
-	ops.Declarations
-	ops.Diagnoser
-	ops.Batches
-	ops.Schedules
-	ops.Sequences
-	ops.ChunkPlans
-	ops.Bulks
+	ops.Everything
 	ops.Glances
-	ops.Activities
 }
 
 // Options are what an API needs.
