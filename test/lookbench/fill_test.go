@@ -66,10 +66,12 @@ func TestPostgres(t *testing.T) {
 		_, err = s.Migrator().Up(t.Context())
 		require.NoError(t, err)
 		fillPostgres(t, conn, n)
+		active(t, s)
 		t.Logf("filled in %s", time.Since(began).Round(time.Second))
 	}
 	join(t, s)
 	measure(t, s, n)
+	measurePages(t, s, n)
 }
 
 func fillPostgres(t *testing.T, conn *pgx.Conn, n int) {
@@ -115,10 +117,12 @@ func TestSQLite(t *testing.T) {
 		_, err = s.Migrator().Up(t.Context())
 		require.NoError(t, err)
 		fillSQLite(t, path, n)
+		active(t, s)
 		t.Logf("filled in %s", time.Since(began).Round(time.Second))
 	}
 	join(t, s)
 	measure(t, s, n)
+	measurePages(t, s, n)
 }
 
 func fillSQLite(t *testing.T, path string, n int) {
