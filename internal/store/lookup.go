@@ -109,8 +109,24 @@ type Window struct {
 	Few bool
 	// Many: so many finished tasks have the filter's key, or are of its batch, that they are not sorted, but looked through by their ids.
 	Many bool
+	// Span bounds the ids of the tasks of the filter's batch; the zero value: it is not known, or not needed.
+	Span Span
 	// ByType: of the finished tasks, fewer have the type than have not succeeded. It is set where the filter is for both.
 	ByType bool
+}
+
+// Span is a range of ids; the zero value: all of them.
+type Span struct {
+	First, Last task.ID // both included
+}
+
+// Within narrows a filter to a span.
+func (s Span) Within(f TaskFilter) TaskFilter {
+	f.Window.From = max(f.Window.From, s.First)
+	if s.Last != 0 && (f.Before == 0 || s.Last < f.Before) {
+		f.Before = s.Last + 1
+	}
+	return f
 }
 
 // PageSize returns how many entries a list has at most for the Limit of its filter: 1 to 1000; 50 where it is 0 or less.

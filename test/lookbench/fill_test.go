@@ -49,6 +49,7 @@ const (
 	batches = `INSERT INTO PREFIX batch (name, sealed) VALUES ('many', FALSE), ('few', FALSE)`
 	totals  = `UPDATE PREFIX batch SET total = CASE id WHEN 1 THEN MANY / 10 ELSE 20 END, failed = CASE id WHEN 1 THEN MANY / 1000 ELSE 0 END,
 	succeeded = CASE id WHEN 1 THEN MANY / 10 - MANY / 1000 ELSE 20 END`
+	spans = `UPDATE PREFIX batch SET first_id = CASE id WHEN 1 THEN MANY / 2 + 1 ELSE 1 END, last_id = CASE id WHEN 1 THEN MANY / 2 + MANY / 10 ELSE 20 END`
 )
 
 func TestPostgres(t *testing.T) {
@@ -98,6 +99,7 @@ func fillPostgres(t *testing.T, conn *pgx.Conn, n int) {
 	exec(fmt.Sprintf("SELECT setval(pg_get_serial_sequence('lookbench.task', 'id'), %d)", n+n/10+1), nil, 0, "")
 	exec(ordered, nil, max(5000, n/100), "")
 	exec(totals, nil, 0, "")
+	exec(spans, nil, 0, "")
 	exec("VACUUM ANALYZE", nil, 0, "")
 }
 

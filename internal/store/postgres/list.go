@@ -72,6 +72,7 @@ type filter struct {
 }
 
 func newFilter(in schema, f store.TaskFilter) (*filter, error) {
+	f = f.Window.Span.Within(f)
 	n := &filter{schema: in, of: f}
 	term := func(text, name string, value any) {
 		n.all, n.args = append(n.all, text), append(n.args, arg(name, value))
@@ -187,7 +188,7 @@ func (n *filter) orderFinished() string {
 		return "type DESC, id"
 	case n.of.Batch != 0 && n.only(hasFailed) && !few:
 		return "batch_id DESC, id"
-	case n.of.Batch != 0, n.of.Key != "" && !n.of.Window.Many, n.byType():
+	case (n.of.Batch != 0 || n.of.Key != "") && !n.of.Window.Many, n.byType():
 		return "id + 0"
 	}
 	return "id"

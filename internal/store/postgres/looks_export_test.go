@@ -47,3 +47,37 @@ func (s *Store) SequenceTexts(typ, from string, limit int) map[string]string {
 		"show": literal(s.sql.ShowSequences, arg("types", []string{typ}), arg("names", []string{from}), arg("most", store.CountedOf(1)+2)),
 	}
 }
+
+// PageTexts are the texts of what a step of a list reads: whether few tasks match, where the window of so many rows begins, and the list.
+func (s *Store) PageTexts(t testing.TB, f store.TaskFilter, rows int) map[string]string {
+	t.Helper()
+	w, err := s.Window(t.Context(), f, rows)
+	require.NoError(t, err)
+	texts := map[string]string{}
+	n, err := newFilter(s.schema, f)
+	require.NoError(t, err)
+	for name, probes := range map[string][]string{"few live": n.liveProbes(), "few finished": n.finishedProbes()} {
+		if len(probes) > 0 {
+			q, err := s.sql.Few.Fill("{few}", n.probe(probes))
+			require.NoError(t, err)
+			texts[name] = literal(q, n.argsOf(q, arg("most", fewRows))...)
+		}
+	}
+	within := f
+	within.Window.Span = w.Span
+	n, err = newFilter(s.schema, within)
+	require.NoError(t, err)
+	q, err := n.window(s.sql.Window, w.Few, len(n.finishedProbes()) > 0 && !w.Many)
+	require.NoError(t, err)
+	if q != nil {
+		texts["window"] = literal(q, n.argsOf(q, arg("skip", rows-1))...)
+	}
+	if w.Span != (store.Span{}) {
+		texts["span"] = literal(s.sql.Span, arg("batch", int64(f.Batch)))
+	}
+	f.Window = w
+	q, args, err := s.listQuery(f)
+	require.NoError(t, err)
+	texts["list"] = literal(q, args...)
+	return texts
+}

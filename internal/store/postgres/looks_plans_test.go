@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // requirePages asserts that a statement touches no more pages than that, with and without our settings.
@@ -69,4 +71,68 @@ func TestSequencesReadFewRows(t *testing.T) {
 	require.Len(t, all.List, 3, "failures block nothing")
 	require.Equal(t, []int{29, 29, 5000}, []int{all.List[0].Waiting, all.List[1].Waiting, all.List[2].Waiting})
 	require.True(t, all.List[2].Capped)
+}
+
+// archive moves all live rows of a schema to the archive, as if they had succeeded.
+const archive = `
+	WITH gone AS (DELETE FROM SCHEMA.task RETURNING *)
+	INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, attempt, deferrals, priority, ever_started, state, type, payload, batch_id, labels,
+		started_at, policy)
+	SELECT id, run_at, created_at, now() - (id % 2) * interval '1 day', 2, 1, 0, 0, true, 'succeeded', type, payload, batch_id, labels, now() - (id % 777) * interval '1 s', 1
+	FROM gone`
+
+// How many pages a page of a batch touches does not depend on how many finished tasks the batch has, nor on how many others there are.
+func TestAPageOfALargeBatchReadsFewRows(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	_, err := h.Maintain(t.Context(), week) // for the partitions
+	require.NoError(t, err)
+	h.exec(t, `
+		INSERT INTO SCHEMA.batch (sealed) VALUES (false), (false);
+		INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
+		INSERT INTO SCHEMA.task (type, batch_id, labels) SELECT 'a', 1, CASE WHEN n % 5000 = 0 THEN '{"find": "me"}'::jsonb END FROM generate_series(1, 30000) AS n;
+		INSERT INTO SCHEMA.task (type, batch_id) SELECT 'a', 2 FROM generate_series(1, 2001);
+		INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 40000)`)
+	h.exec(t, archive)
+	page := func(f store.TaskFilter) (ids []task.ID) {
+		for {
+			p, err := ops.PageTasks(t.Context(), h, f, 0)
+			require.NoError(t, err)
+			for i := range p.Tasks {
+				ids = append(ids, p.Tasks[i].ID)
+			}
+			if p.LookedBack == nil {
+				return ids
+			}
+			f.Before = p.Before // the machine was busy
+		}
+	}
+	for _, folded := range []bool{false, true} {
+		if folded {
+			h.exec(t, `SELECT SCHEMA.sum_batches(100)`)
+			h.exec(t, `VACUUM ANALYZE SCHEMA.task_archive`)
+			require.EqualValues(t, 20001, h.number(t, `SELECT first_id FROM SCHEMA.batch WHERE id = 1`))
+			require.EqualValues(t, 50000, h.number(t, `SELECT last_id FROM SCHEMA.batch WHERE id = 1`))
+		}
+		for name, f := range map[string]store.TaskFilter{
+			"newest": {Batch: 1}, "from the middle": {Batch: 1, Before: 30000}, "from behind it": {Batch: 1, Before: 60000}, "the end": {Batch: 1, Before: 20031},
+			"label": {Batch: 1, Labels: map[string]string{"find": "me"}}, "another": {Batch: 2},
+		} {
+			t.Logf("%s, folded %t", name, folded)
+			requirePages(t, h.PageTexts(t, f, 1000), map[string]int{"few finished": 2500, "window": 1500, "list": 1500, "": 100})
+			w, err := h.Window(t.Context(), f, 1000)
+			require.NoError(t, err)
+			f.Window = w
+			list, err := h.List(t.Context(), f)
+			require.NoError(t, err)
+			require.NotEmpty(t, list, "it begins at the batch's newest task")
+			if f.Labels == nil && name != "the end" {
+				require.Len(t, list, 50)
+			}
+		}
+		require.Equal(t, []task.ID{50000, 49999, 49998}, page(store.TaskFilter{Batch: 1, Limit: 3}))
+		require.Equal(t, []task.ID{20002, 20001}, page(store.TaskFilter{Batch: 1, Before: 20003}))
+		require.Equal(t, []task.ID{50000, 45000, 40000, 35000, 30000, 25000}, page(store.TaskFilter{Batch: 1, Labels: map[string]string{"find": "me"}}))
+		require.Equal(t, []task.ID{50001}, page(store.TaskFilter{Batch: 2, Before: 50002}))
+	}
 }

@@ -380,6 +380,8 @@ CREATE TABLE {schema}.batch (
     rollback_failed bigint NOT NULL DEFAULT 0,
     failures        bigint NOT NULL DEFAULT 0, -- how often a row has failed
     attempts        bigint NOT NULL DEFAULT 0, -- that have ended
+    first_id        bigint,                    -- all its tasks have this id or a higher one; NULL: there are none
+    last_id         bigint,                    -- or a lower one
     failures_seen   bigint NOT NULL DEFAULT 0, -- of failures, those before the round or the request
     round           integer NOT NULL DEFAULT 0,
     sealed          boolean NOT NULL DEFAULT true,
@@ -430,7 +432,9 @@ CREATE TABLE {schema}.batch_delta (
     rolled_back     bigint NOT NULL DEFAULT 0,
     rollback_failed bigint NOT NULL DEFAULT 0,
     failures        bigint NOT NULL DEFAULT 0,
-    attempts        bigint NOT NULL DEFAULT 0
+    attempts        bigint NOT NULL DEFAULT 0,
+    first_id        bigint, -- the lowest and the highest id of the tasks that it adds; NULL: it adds none
+    last_id         bigint
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000,

@@ -35,7 +35,7 @@ type statements struct {
 	DeclareBlocks, DeclaredBlocks, Declarations, BlockHistory, PutPolicies, Policies          *sqltext.Query
 	Enqueue, EnqueueLive, FindKey, Get, History, List, ListOfBatch, Stats, Counts, CountsHeld *sqltext.Query
 	Glance, Newest                                                                            *sqltext.Query
-	Window, Few                                                                               *sqltext.Query
+	Window, Few, Span                                                                         *sqltext.Query
 	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                           *sqltext.Query
 	CreateBatch, SealBatch, CancelBatch, RetryBatch, RollbackBatch, Batches, IsBatch, BatchFailures, BatchTasks,
 	SumBatches, ApplyFold *sqltext.Query

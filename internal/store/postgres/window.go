@@ -34,14 +34,33 @@ func (s *Store) Window(ctx context.Context, f store.TaskFilter, rows int) (w sto
 		if err != nil {
 			return err
 		}
-		q, err := n.window(s.sql.Window, w.Few, few)
+		w.Many = len(n.finishedProbes()) > 0 && !few
+		within := n
+		if w.Many && f.Batch != 0 {
+			if within, err = s.within(ctx, conn, f, &w.Span); err != nil {
+				return err
+			}
+		}
+		q, err := within.window(s.sql.Window, w.Few, few)
 		if q == nil || err != nil {
 			return err
 		}
-		w.Many = len(n.finishedProbes()) > 0 && !few
-		return queryRow(ctx, conn, q, n.argsOf(q, arg("skip", int64(max(rows, 1)-1)))...).Scan((*int64)(&w.From), &w.ByType)
+		err = queryRow(ctx, conn, q, within.argsOf(q, arg("skip", int64(max(rows, 1)-1)))...).Scan((*int64)(&w.From), &w.ByType)
+		if w.From <= w.Span.First {
+			w.From = 0
+		}
+		return err
 	})
 	return w, err
+}
+
+// within reads the span of the filter's batch, and returns the filter within that.
+func (s *Store) within(ctx context.Context, conn *pgx.Conn, f store.TaskFilter, span *store.Span) (*filter, error) {
+	if err := queryRow(ctx, conn, s.sql.Span, arg("batch", int64(f.Batch))).Scan((*int64)(&span.First), (*int64)(&span.Last)); err != nil {
+		return nil, err
+	}
+	f.Window.Span = *span
+	return newFilter(s.schema, f)
 }
 
 // areFew reports whether few rows meet each of the conditions; false where there are none.
@@ -122,7 +141,7 @@ func (n *filter) finishedDepths(fewLive, few bool) [2]string {
 	byType, byState := n.below(n.within("t.type", "t.id")), n.below("t.state <> 'succeeded'")
 	failed := n.only(hasFailed)
 	switch {
-	case few, n.finished() == nothing, n.plain(true, false) && n.of.Batch == 0 && fewLive, n.of.Batch != 0 && n.plain(false, failed):
+	case few, n.finished() == nothing, n.plain(true, false) && n.of.Batch == 0 && fewLive, failed && n.of.Batch != 0 && n.plain(false, true):
 		return [2]string{nothing, nothing}
 	case n.of.Batch != 0 && failed:
 		c := n.below(n.within("t.batch_id", "t.id"), "t.batch_id IS NOT NULL", "t."+failedOnly)

@@ -36,7 +36,8 @@ BEGIN
         SELECT count(*) AS n, sum(g.total) AS total, sum(g.running) AS running, sum(g.succeeded) AS succeeded,
             sum(g.failed) AS failed,
             sum(g.cancelled) AS cancelled, sum(g.rolling_back) AS rolling_back, sum(g.rolled_back) AS rolled_back,
-            sum(g.rollback_failed) AS rollback_failed, sum(g.failures) AS failures, sum(g.attempts) AS attempts
+            sum(g.rollback_failed) AS rollback_failed, sum(g.failures) AS failures, sum(g.attempts) AS attempts,
+            min(g.first_id) AS first_id, max(g.last_id) AS last_id
         FROM deleted AS g
     ), summed AS (
         UPDATE {schema}.batch AS b SET
@@ -44,7 +45,8 @@ BEGIN
                 failed = b.failed + s.failed,
             cancelled = b.cancelled + s.cancelled, rolling_back = b.rolling_back + s.rolling_back,
             rolled_back = b.rolled_back + s.rolled_back, rollback_failed = b.rollback_failed + s.rollback_failed,
-            failures = b.failures + s.failures, attempts = b.attempts + s.attempts
+            failures = b.failures + s.failures, attempts = b.attempts + s.attempts,
+            first_id = least(b.first_id, s.first_id), last_id = greatest(b.last_id, s.last_id)
         FROM s WHERE b.id = batch AND s.n > 0
     )
     SELECT s.n INTO n FROM s;

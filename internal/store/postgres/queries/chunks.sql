@@ -144,15 +144,21 @@ RETURNING c.planned, c.part, c.after_key, c.through_key
 
 -- name: insert_half_tasks
 -- Inserts the tasks of the halves of a chunk. They go on where it ended, so they have a fence: without one the trigger would refuse
--- rows of a sealed batch. Rows get their ids in the order in which they are inserted.
-INSERT INTO {schema}.task (
-    type, run_at, payload, fence, ever_started, policy, lease_until, deadline, priority, region, batch_id, round, rollback_payload,
-    labels, traceparent, created_by, max_attempts)
-SELECT a.type, greatest(now(), a.lease_until), w.payload::jsonb, 1, a.ever_started, a.policy, a.lease_until, a.deadline, a.priority,
-    a.region, a.batch_id, a.round, a.rollback_payload, a.labels, a.traceparent, a.created_by, a.max_attempts
-FROM {schema}.task_archive AS a, unnest(@payloads::text[]) WITH ORDINALITY AS w (payload, n)
-WHERE a.id = @id ORDER BY w.n
-RETURNING id
+-- rows of a sealed batch. Rows get their ids in the order in which they are inserted. split_chunk has counted them.
+WITH half AS (
+    INSERT INTO {schema}.task (
+        type, run_at, payload, fence, ever_started, policy, lease_until, deadline, priority, region, batch_id, round, rollback_payload,
+        labels, traceparent, created_by, max_attempts)
+    SELECT a.type, greatest(now(), a.lease_until), w.payload::jsonb, 1, a.ever_started, a.policy, a.lease_until, a.deadline, a.priority,
+        a.region, a.batch_id, a.round, a.rollback_payload, a.labels, a.traceparent, a.created_by, a.max_attempts
+    FROM {schema}.task_archive AS a, unnest(@payloads::text[]) WITH ORDINALITY AS w (payload, n)
+    WHERE a.id = @id ORDER BY w.n
+    RETURNING id, batch_id
+), counted AS (
+    INSERT INTO {schema}.batch_delta (batch_id, first_id, last_id)
+    SELECT h.batch_id, min(h.id), max(h.id) FROM half AS h WHERE h.batch_id IS NOT NULL GROUP BY h.batch_id
+)
+SELECT h.id FROM half AS h ORDER BY h.id
 
 -- name: insert_halves
 -- Halves have the place of the chunk, which may have been reopened itself.

@@ -12,6 +12,15 @@ FROM (SELECT
     (SELECT t.id FROM {schema}.task_archive AS t WHERE {or_finished} ORDER BY {other} DESC OFFSET @skip LIMIT 1) AS b
 ) AS f
 
+-- name: span
+-- Returns the bounds of the ids of a batch's tasks; 0: not known.
+SELECT coalesce(least(b.first_id, d.first_id), 0), coalesce(greatest(b.last_id, d.last_id), 0)
+FROM (VALUES (0)) AS always (one)
+LEFT JOIN {schema}.batch AS b ON b.id = @batch
+CROSS JOIN LATERAL (
+    SELECT min(g.first_id) AS first_id, max(g.last_id) AS last_id FROM {schema}.batch_delta AS g WHERE g.batch_id = @batch
+) AS d
+
 -- name: few
 -- Reports whether few rows meet conditions ({few}, window.go), each of which an index answers.
 SELECT {few}
