@@ -83,9 +83,5 @@ func (c taskListCmd) Run(a *app) error {
 
 // lookedBack says how far a search went, and how to go on.
 func lookedBack(b ops.LookedBack) string {
-	back := fmt.Sprintf("looked back to task %d", b.ID)
-	if b.CreatedAt != nil {
-		back += ", which was inserted at " + ops.Time(*b.CreatedAt)
-	}
-	return fmt.Sprintf("%s; for older ones: --before %d", back, b.ID)
+	return fmt.Sprintf("%s; for older ones: --before %d", &b, b.ID)
 }

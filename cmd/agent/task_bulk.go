@@ -117,7 +117,7 @@ func (a *app) changeMatching(c *bulkChange, r store.BulkRequest) error {
 			does, _ := bulkWords(r.Verb)
 			text := fmt.Sprintf("this %s %s", does, ops.Tasks(p.Tasks))
 			if p.Capped {
-				text = fmt.Sprintf("this %s %s or more: it was too many to count all", does, ops.Tasks(p.Tasks))
+				text = fmt.Sprintf("this %s %s or more: the preview %s", does, ops.Tasks(p.Tasks), p.LookedBack)
 			}
 			if c.DryRun || p.Tasks == 0 && !p.Capped {
 				return a.print(p, func(w io.Writer) error {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -14,8 +15,10 @@ import (
 type BulkStore interface {
 	// OpenBulks returns at most limit bulk changes behind the one with that id that have not ended, oldest first.
 	OpenBulks(ctx context.Context, after int64, limit int) ([]store.Bulk, error)
-	// LookBulk returns at most as many tasks as the look says, by rising ids.
+	// LookBulk returns at most as many tasks as the look says, in its order.
 	LookBulk(ctx context.Context, l *store.BulkLook) ([]store.BulkTask, error)
+	// BatchSpan bounds the ids of the tasks of a batch; the zero value: it is not known.
+	BatchSpan(ctx context.Context, id task.BatchID) (store.Span, error)
 	// ApplyBulk applies a step. One whose reply was lost is not applied again.
 	ApplyBulk(ctx context.Context, s *store.BulkStep) (store.BulkResult, error)
 }
@@ -224,28 +227,40 @@ func matches(verb string, f *store.BulkFilter, t *store.BulkTask, signature func
 	return true
 }
 
-// Count counts the tasks that a bulk change would be for, by rising ids from after on, until it has looked at most of them or ctx ends. all
-// reports whether those are all.
-func (b *Bulk) Count(ctx context.Context, r *store.BulkRequest, after, upTo task.ID, most int) (n int64, all bool, err error) {
-	looked := 0
-	for l := look(r.Verb, &r.Filter); looked < most; {
-		l.After, l.UpTo = after, upTo
+// Count counts the tasks that a bulk change would be for, the newest first, until it has looked at most of them or so long, whichever comes
+// first. It takes one look at least.
+func (b *Bulk) Count(ctx context.Context, r *store.BulkRequest, most int, within time.Duration) (c store.BulkCount, err error) {
+	began, l := time.Now(), look(r.Verb, &r.Filter)
+	l.Newest, l.UpTo = true, math.MaxInt64
+	if r.Filter.Batch != 0 {
+		span, err := b.store.BatchSpan(ctx, r.Filter.Batch)
+		if err != nil {
+			return c, err
+		}
+		if span.Last != 0 {
+			l.After, l.UpTo = span.First-1, span.Last
+		}
+	}
+	for looked, looks := 0, time.Duration(1); ; looks++ {
 		tasks, err := b.store.LookBulk(ctx, &l)
 		if err != nil {
-			return n, false, err
+			return c, err
 		}
 		for i := range tasks {
 			if matches(r.Verb, &r.Filter, &tasks[i], b.signature) {
-				n++
+				c.Tasks++
 			}
-			after = tasks[i].ID
+			c.Back, c.BackTo, l.UpTo = tasks[i].ID, tasks[i].Created, tasks[i].ID-1
 		}
 		if len(tasks) < l.Limit {
-			return n, true, nil
+			c.All = true
+			return c, nil
 		}
 		looked += len(tasks)
+		if spent := time.Since(began); looked >= most || spent+spent/looks > within { // the next look would take as long
+			return c, nil
+		}
 	}
-	return n, false, nil
 }
 
 // signed reports whether a signature is the one that was given, or that of the error that was given.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -27,8 +26,8 @@ type Bulks interface {
 type BulkWork interface {
 	// CarryOn takes a step of at most rows tasks, and reports whether the change has come further by that. It keeps b up to date.
 	CarryOn(ctx context.Context, b *store.Bulk, rows int) (moved bool, err error)
-	// Count counts the tasks that match, with ids above after, up to upTo, until it has looked at most of them; all: these are all.
-	Count(ctx context.Context, r *store.BulkRequest, after, upTo task.ID, most int) (n int64, all bool, err error)
+	// Count counts the tasks that match, the newest first, until it has looked at most of them or so long.
+	Count(ctx context.Context, r *store.BulkRequest, most int, within time.Duration) (store.BulkCount, error)
 }
 
 // BulkInfo is a bulk change as people see it.
@@ -52,14 +51,17 @@ type BulkInfo struct {
 // BulkPreview is how many tasks a bulk change would be for.
 type BulkPreview struct {
 	Tasks  int64 `json:"tasks"`
-	Capped bool  `json:"capped,omitempty"` // there may be more: it has looked at no more than BulkCounted tasks
-	DryRun bool  `json:"dry_run"`
+	Capped bool  `json:"capped,omitempty"` // there may be more: it has not looked at all tasks
+	// LookedBack is the oldest task that it has looked at; nil: it has looked at all.
+	LookedBack *LookedBack `json:"looked_back_to,omitempty"`
+	DryRun     bool        `json:"dry_run"`
 }
 
 // Bounds of a preview.
 const (
-	BulkCounted = 200_000 // tasks that it looks at
-	countWithin = 20 * time.Second
+	countMost   = 200_000                // tasks that it looks at, the newest first
+	countFor    = 200 * time.Millisecond // looks that would be over later are not taken
+	countWithin = 20 * time.Second       // of a store that is slow to reply
 )
 
 // Bounds of following a bulk change.
@@ -76,11 +78,15 @@ func PreviewBulk(ctx context.Context, w BulkWork, r store.BulkRequest) (p BulkPr
 	}
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
-	n, all, err := w.Count(ctx, &r, 0, math.MaxInt64, BulkCounted)
-	if err != nil && ctx.Err() != nil && n > 0 {
-		err = nil
+	c, err := w.Count(ctx, &r, countMost, countFor)
+	if err != nil {
+		return p, err
 	}
-	return BulkPreview{Tasks: n, Capped: !all, DryRun: true}, err
+	p = BulkPreview{Tasks: c.Tasks, Capped: !c.All, DryRun: true}
+	if p.Capped {
+		p.LookedBack = &LookedBack{ID: c.Back, CreatedAt: &c.BackTo}
+	}
+	return p, nil
 }
 
 // StartBulk starts a bulk change, which agents carry on, and returns its id.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -21,6 +22,15 @@ type TaskPage struct {
 type LookedBack struct {
 	ID        task.ID    `json:"id"`
 	CreatedAt *time.Time `json:"created_at,omitempty"` // nil: it is no more there
+}
+
+// String says so.
+func (b *LookedBack) String() string {
+	back := fmt.Sprintf("looked back to task %d", b.ID)
+	if b.CreatedAt != nil {
+		back += ", which was inserted at " + Time(*b.CreatedAt)
+	}
+	return back
 }
 
 // Bounds of a page.

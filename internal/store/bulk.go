@@ -128,17 +128,26 @@ func (f *BulkFilter) Matches(t *BulkTask) bool {
 	return true
 }
 
-// BulkLook asks for tasks, by rising ids.
+// BulkLook asks for tasks, by rising ids, or by falling ones.
 type BulkLook struct {
 	After, UpTo task.ID   // ids above After, up to UpTo
 	Of          []task.ID // if it is not nil: these, instead
 	Limit       int       // > 0
+	Newest      bool      // by falling ids; not with Of
 	Live        bool      // those that have not finished
 	Finished    bool      // those that have, and
 	Succeeded   bool      // those of them that succeeded, too
 	Type        string    // "" or: others may be left out
 	Labels      bool      // with their labels
 	Errors      bool      // with BulkError characters of their errors
+}
+
+// BulkCount is how many tasks a bulk change would be for, as far as was looked.
+type BulkCount struct {
+	Tasks  int64
+	All    bool      // those are all
+	Back   task.ID   // the oldest task that was looked at; 0: there was none
+	BackTo time.Time // when it was inserted
 }
 
 // BulkTask is what the decisions about a task follow from.

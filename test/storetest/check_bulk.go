@@ -35,6 +35,7 @@ func bulkChecks() []Check {
 		{"in bounded steps", bulkSteps},
 		{"it is forgotten", bulkForgotten},
 		{"bad filters", bulkInput},
+		{"a preview is bounded", bulkPreviewed},
 	}
 }
 

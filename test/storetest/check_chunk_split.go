@@ -99,6 +99,11 @@ func splitHalves(t testing.TB, h Harness) {
 		require.Equal(t, old.Deadline, half.Deadline)
 		near(t, *lease, half.RunAt)
 	}
+	if s, ok := h.(spanned); ok {
+		span, err := s.BatchSpan(r.ctx, batch)
+		require.NoError(t, err)
+		require.Equal(t, store.Span{First: row.ID, Last: halves[1]}, span)
+	}
 	require.Empty(t, r.claim(want(kind, 2)), "the attempt may be at work until its lease ends")
 	require.Equal(t, 2, r.lookPlan("p").Live)
 	h.Advance(t, lease.Sub(r.now())+time.Second)

@@ -19,6 +19,11 @@ type looker interface {
 	Counts(ctx context.Context) (store.Stats, error)
 }
 
+// spanned is a store that bounds the ids of the tasks of a batch. The model does not.
+type spanned interface {
+	BatchSpan(ctx context.Context, id task.BatchID) (store.Span, error)
+}
+
 // requireWindows requires that a list is the same when it is read window by window, each of so many rows.
 func requireWindows(t require.TestingT, ctx context.Context, s looker, f store.TaskFilter, rows int) { //nolint:revive // as require has it
 	want, err := s.List(ctx, f)

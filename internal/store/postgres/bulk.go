@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (s *Store) bulks(ctx context.Context, what, where string, args ...sqltext.A
 	return list, err
 }
 
-// LookBulk returns tasks by rising ids.
+// LookBulk returns tasks in the order of the look.
 func (s *Store) LookBulk(ctx context.Context, l *store.BulkLook) (list []store.BulkTask, err error) {
 	q, args, err := s.lookBulk(l)
 	if err != nil {
@@ -123,7 +124,23 @@ func (s *Store) lookBulk(l *store.BulkLook) (*sqltext.Query, []sqltext.Arg, erro
 		terms, args = append(terms, "a.type = @type"), append(args, arg("type", l.Type))
 	}
 	q, err := s.sql.LookBulk.Fill("{where}", strings.Join(terms, " AND "))
+	if err == nil && l.Newest {
+		q = q.Map(newestFirst)
+	}
 	return q, args, err
+}
+
+var risingIDs = regexp.MustCompile(`(ORDER BY \w\.id)( LIMIT)`)
+
+// newestFirst has a look go by falling ids.
+func newestFirst(text string) string { return risingIDs.ReplaceAllString(text, "$1 DESC$2") }
+
+// BatchSpan bounds the ids of the tasks of a batch.
+func (s *Store) BatchSpan(ctx context.Context, id task.BatchID) (span store.Span, err error) {
+	err = s.do(ctx, "look at a batch", func(ctx context.Context, conn *pgx.Conn) error {
+		return queryRow(ctx, conn, s.sql.Span, arg("batch", int64(id))).Scan((*int64)(&span.First), (*int64)(&span.Last))
+	})
+	return span, err
 }
 
 // numbers makes ids a value that pgx can send without knowing their type.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -89,38 +90,69 @@ func (s *Store) bulks(ctx context.Context, what string, q *sqltext.Query, args .
 	return list, err
 }
 
-// LookBulk returns tasks by rising ids.
+// LookBulk returns tasks in the order of the look.
 func (s *Store) LookBulk(ctx context.Context, l *store.BulkLook) (list []store.BulkTask, err error) {
-	args := []sqltext.Arg{arg("labels", l.Labels), arg("errors", l.Errors), arg("most_error", store.BulkError)}
+	args := []sqltext.Arg{
+		arg("labels", l.Labels), arg("errors", l.Errors), arg("most_error", store.BulkError),
+		arg("after", int64(l.After)), arg("up_to", int64(l.UpTo)), arg("limit", l.Limit), arg("type", l.Type),
+	}
 	err = s.view(ctx, "look at tasks", func(t *snapshot) error {
 		if l.Of != nil {
-			return t.query(scanBulkTasks(&list), t.sql.LookBulkAgain, append(args, arg("ids", jsonList(l.Of)))...)
+			args = append(args, arg("ids", jsonList(l.Of)))
 		}
-		place := []sqltext.Arg{arg("after", int64(l.After)), arg("up_to", int64(l.UpTo)), arg("limit", l.Limit)}
-		args = append(args, place...)
-		if l.Live {
-			if err := t.query(scanBulkTasks(&list), t.sql.LookBulkLive, args...); err != nil {
+		for _, q := range t.sql.looksOf(l) {
+			if l.Newest {
+				q = q.Map(newestFirst)
+			}
+			if err := t.query(scanBulkTasks(&list), q, given(q, slices.Clone(args))...); err != nil {
 				return err
 			}
-			if err := t.query(scanBulkTasks(&list), t.sql.LookBulkFollowers, append(place, arg("labels", l.Labels))...); err != nil {
-				return err
-			}
 		}
-		switch {
-		case !l.Finished:
-			return nil
-		case !l.Succeeded:
-			return t.query(scanBulkTasks(&list), t.sql.LookBulkUnsuccessful, args...)
-		case l.Type != "":
-			return t.query(scanBulkTasks(&list), t.sql.LookBulkType, append(args, arg("type", l.Type))...)
-		}
-		return t.query(scanBulkTasks(&list), t.sql.LookBulkFinished, args...)
+		return nil
 	})
-	slices.SortFunc(list, func(a, b store.BulkTask) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b store.BulkTask) int {
+		if l.Newest {
+			a, b = b, a
+		}
+		return cmp.Compare(a.ID, b.ID)
+	})
 	if l.Of == nil {
 		list = list[:min(len(list), l.Limit)]
 	}
 	return list, err
+}
+
+// newestFirst has a statement of a look go by falling ids.
+func newestFirst(text string) string {
+	return strings.ReplaceAll(text, "ORDER BY id LIMIT", "ORDER BY id DESC LIMIT")
+}
+
+// looksOf are the statements that find what a look asks for.
+func (q *statements) looksOf(l *store.BulkLook) (list []*sqltext.Query) {
+	if l.Of != nil {
+		return []*sqltext.Query{q.LookBulkAgain}
+	}
+	if l.Live {
+		list = append(list, q.LookBulkLive, q.LookBulkFollowers)
+	}
+	switch {
+	case !l.Finished:
+	case !l.Succeeded:
+		list = append(list, q.LookBulkUnsuccessful)
+	case l.Type != "":
+		list = append(list, q.LookBulkType)
+	default:
+		list = append(list, q.LookBulkFinished)
+	}
+	return list
+}
+
+// BatchSpan bounds the ids of the tasks of a batch.
+func (s *Store) BatchSpan(ctx context.Context, id task.BatchID) (span store.Span, err error) {
+	err = s.view(ctx, "look at a batch", func(t *snapshot) error {
+		return t.row([]any{&span.First, &span.Last}, t.sql.BatchSpan, arg("batch", int64(id)))
+	})
+	return span, err
 }
 
 // scanBulkTasks gathers the rows of the statements that look at tasks.

@@ -51,6 +51,7 @@ func TestPlans(t *testing.T) {
 		h.sql.LookBulkUnsuccessful:     {"SEARCH task_archive USING INDEX task_archive_unsuccessful ("},
 		h.sql.LookBulkType:             {"SEARCH task_archive USING INDEX task_archive_type (type=? AND rowid>? AND rowid<?)"},
 		h.sql.LookBulkAgain:            {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.BatchSpan:                {"INDEX task_batch (batch_id=?)", "USING COVERING INDEX task_archive_batch (batch_id=?)"},
 		h.sql.Glance:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.Newest:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.OpenBulks:                {"INDEX bulk_change_open"},

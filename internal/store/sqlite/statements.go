@@ -33,7 +33,7 @@ type statements struct {
 	RemoveSequenceRule, NoteContinued *sqltext.Query
 	OrphanSequences, JudgeOrphans, JudgeSequence, NoteMovedLocks, NoteMovedTurns, MoveFollowers, MoveRows, AuditRows *sqltext.Query
 	StartBulk, AuditBulk, StopBulk, OpenBulks, GetBulk, LookBulkLive, LookBulkFollowers, LookBulkFinished, LookBulkUnsuccessful, LookBulkType,
-	LookBulkAgain, BulkSeen, BulkLiveAs, BulkFinishedAs, BulkFollows, KeepBulk, DeleteBulks *sqltext.Query
+	LookBulkAgain, BatchSpan, BulkSeen, BulkLiveAs, BulkFinishedAs, BulkFollows, KeepBulk, DeleteBulks *sqltext.Query
 	WaitingTypes, CountOfType, HeldTypes, LastDeclared                                                    *sqltext.Query
 	RegionOrphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                *sqltext.Query
 	NextRegion, AnyLate, Spill                                                                            *sqltext.Query

@@ -15,6 +15,13 @@ FROM (
     WHERE @batch <> 0)
 RETURNING id;
 
+-- name: batch_span
+-- Returns the bounds of the ids of a batch's tasks; 0: it has none. One look in an index each: with all of them in one select it would read all rows.
+SELECT ifnull(min(ifnull(live.low, done.low), ifnull(done.low, live.low)), 0), max(ifnull(live.high, 0), ifnull(done.high, 0))
+FROM (SELECT (SELECT min(id) FROM task WHERE batch_id = @batch) AS low, (SELECT max(id) FROM task WHERE batch_id = @batch) AS high) AS live,
+    (SELECT (SELECT id FROM task_archive INDEXED BY task_archive_batch WHERE batch_id = @batch ORDER BY id LIMIT 1) AS low,
+        (SELECT id FROM task_archive INDEXED BY task_archive_batch WHERE batch_id = @batch ORDER BY id DESC LIMIT 1) AS high) AS done;
+
 -- name: audit_bulk
 INSERT INTO audit (requested_by, verb, reason, answer)
 SELECT @by, verb, reason, 'bulk change ' || id || @what || substr(iif(@what = ': ', filter, ''), 1, 1000) FROM bulk_change WHERE id = @id;
