@@ -24,7 +24,7 @@ func postgresChecks() []check {
 		{"server_version", store.PartServer, (*examination).serverVersion},
 		{"privileges", store.PartServer, (*examination).privileges},
 		{"oldest_transaction", store.PartServer, (*examination).oldestTransaction},
-		{"replication_slot", store.PartServer, (*examination).replicationSlot},
+		{"replication_slot", store.PartServer, (*examination).replicationSlots},
 		{"dead_rows", store.PartServer, (*examination).deadRows},
 		{"autovacuum", store.PartServer, (*examination).autovacuum},
 		{"partitions", store.PartServer, (*examination).partitions},
@@ -99,6 +99,33 @@ func orDash(s string) string {
 	return s
 }
 
+// replicationSlots finds the slot that keeps the oldest rows, and those that are not in use and keep much of the log.
+func (x *examination) replicationSlots() []Finding {
+	found := x.replicationSlot()
+	for _, s := range x.Postgres.Unused {
+		name := OneLine(s.Name, mostName)
+		if len(found) > 0 && found[0].About == name {
+			continue // to drop it is the remedy of that, too
+		}
+		f := Finding{Severity: Problem, About: name}
+		drop := dropSlot(s.Name)
+		if s.Lost {
+			f.Severity, f.Remedy = Notice, drop
+			f.What = fmt.Sprintf("replication slot %s has lost the write-ahead log that it needs: nothing can use it any more", name)
+		} else {
+			f.Remedy = "start its standby or subscriber, or " + drop + " max_slot_wal_keep_size bounds what slots keep"
+			f.What = fmt.Sprintf("nothing uses replication slot %s, which keeps %s of the write-ahead log: the disk fills up", name, bytesText(uint64(s.Bytes)))
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// dropSlot is the statement that drops a replication slot.
+func dropSlot(name string) string {
+	return fmt.Sprintf("SELECT pg_drop_replication_slot('%s');", strings.ReplaceAll(name, "'", "''"))
+}
+
 func (x *examination) replicationSlot() []Finding {
 	s := x.Postgres.Slot
 	if s == nil || s.Active && s.Transactions < slotBehind {
@@ -113,7 +140,7 @@ func (x *examination) replicationSlot() []Finding {
 		return []Finding{f}
 	}
 	f.What = fmt.Sprintf("no standby uses replication slot %s, which keeps dead rows of all tables", name)
-	f.Remedy = fmt.Sprintf("start the standby, or SELECT pg_drop_replication_slot('%s');", strings.ReplaceAll(s.Name, "'", "''"))
+	f.Remedy = "start the standby, or " + dropSlot(s.Name)
 	return []Finding{f}
 }
 

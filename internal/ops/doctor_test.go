@@ -56,6 +56,30 @@ func TestExamineBounds(t *testing.T) {
 	}
 }
 
+func TestUnusedSlots(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	d := of(store.PostgresHealth{
+		Slot:   &store.ReplicationSlot{Name: "rows"},
+		Unused: []store.UnusedSlot{{Name: "a'b", Bytes: 3 << 30}, {Name: "rows", Bytes: 2 << 30}, {Name: "gone", Lost: true}},
+	})
+	d.Now = now
+	var found []Finding
+	for _, f := range Examine(&d, DoctorOptions{}, now, now).Findings {
+		if f.Name == "replication_slot" {
+			found = append(found, f)
+		}
+	}
+	require.Len(t, found, 3, "one slot is one finding")
+	for i, want := range []string{
+		"no standby uses replication slot rows", "nothing uses replication slot a'b, which keeps 3.0 GiB of", "replication slot gone has lost the write-ahead log",
+	} {
+		require.Contains(t, found[i].What, want)
+		require.Equal(t, map[bool]Severity{true: Notice, false: Problem}[i == 2], found[i].Severity)
+	}
+	require.Contains(t, found[1].Remedy, "pg_drop_replication_slot('a''b')")
+}
+
 // of is a diagnosis of a server that is well but for what is given.
 func of(p store.PostgresHealth) store.Diagnosis {
 	if p.Version == 0 {

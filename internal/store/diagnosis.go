@@ -120,7 +120,8 @@ type PostgresHealth struct {
 	Silent   bool        // notifications do not arrive, although they are to be used
 	Oldest   *Transaction
 	Slot     *ReplicationSlot
-	Dead     int64 // rows of the hot table, as estimated
+	Unused   []UnusedSlot // that keep the most of the write-ahead log first
+	Dead     int64        // rows of the hot table, as estimated
 	Live     int64
 	Vacuumed *time.Time // the hot table, last
 	// AutovacuumOff says where autovacuum is turned off: "server", "statistics" (which it needs) or "table"; "": nowhere.
@@ -139,11 +140,22 @@ type Transaction struct {
 	State       string // of the session: active, idle in transaction, …
 }
 
+// DiagnosisLog is how many bytes of the write-ahead log an unused replication slot may keep. One that keeps less is listed where the server
+// would keep less without it (max_wal_size).
+const DiagnosisLog = 1 << 30
+
 // ReplicationSlot is the one that keeps the most dead rows from being removed.
 type ReplicationSlot struct {
 	Name         string
 	Active       bool
 	Transactions int64 // that have begun since the rows died which it keeps
+}
+
+// UnusedSlot is a replication slot that is not in use, and keeps much of the write-ahead log, or has lost what it needs of it.
+type UnusedSlot struct {
+	Name  string
+	Bytes int64 // of the log that it keeps; 0: it has lost it
+	Lost  bool
 }
 
 // Connections are those that are in use of a limit.

@@ -169,6 +169,13 @@ func (s *Store) diagnoseServer(ctx context.Context, tx pgx.Tx, d *store.Diagnosi
 	}, s.sql.OldestSlot); err != nil {
 		return err
 	}
+	var unused store.UnusedSlot
+	if err := forEach(ctx, tx, []any{&unused.Name, &unused.Bytes, &unused.Lost}, func() error {
+		p.Unused = append(p.Unused, unused)
+		return nil
+	}, s.sql.UnusedSlots, arg("much", int64(store.DiagnosisLog)), arg("most", store.DiagnosisListed)); err != nil {
+		return err
+	}
 	rows, err := query(ctx, tx, s.sql.MissingDays, arg("back", 0), arg("ahead", 1), arg("archive", s.schema.fill("{schema}.task_archive")))
 	if err != nil {
 		return err

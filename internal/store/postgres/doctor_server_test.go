@@ -34,7 +34,7 @@ func TestDoctorOnAServerOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 
 	for name, test := range map[string]func(t *testing.T, url string, conn *pgx.Conn, s *postgres.Store){
-		"prepared transaction": preparedTransaction, "slot": unusedSlot, "autovacuum": autovacuumOff, "connections": connectionsUsed,
+		"prepared transaction": preparedTransaction, "slot": unusedSlot, "slot and log": slotKeepsLog, "autovacuum": autovacuumOff, "connections": connectionsUsed,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server.URL, conn, s) })
 	}
@@ -81,7 +81,9 @@ func unusedSlot(t *testing.T, at string, conn *pgx.Conn, s *postgres.Store) {
 		standby.Frontend().Send(m)
 		require.NoError(t, standby.Frontend().Flush())
 	}
-	send(&pgproto3.Query{String: `START_REPLICATION SLOT standby_1 PHYSICAL 0/1000000`})
+	var now string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT pg_current_wal_flush_lsn()::text`).Scan(&now))
+	send(&pgproto3.Query{String: `START_REPLICATION SLOT standby_1 PHYSICAL ` + now})
 	m, err := standby.ReceiveMessage(t.Context())
 	require.NoError(t, err)
 	require.IsType(t, &pgproto3.CopyBothResponse{}, m)
@@ -105,6 +107,33 @@ func unusedSlot(t *testing.T, at string, conn *pgx.Conn, s *postgres.Store) {
 	require.True(t, ok)
 	do(t, conn, drop)
 	require.Empty(t, findings(t, s, patient(), name))
+}
+
+// A slot that no one uses keeps the log from when it was made, whether it keeps rows or not.
+func slotKeepsLog(t *testing.T, _ string, conn *pgx.Conn, s *postgres.Store) {
+	const name = "replication_slot"
+	do(t, conn, `ALTER SYSTEM SET max_wal_size = '32MB'`, `SELECT pg_reload_conf()`, `SELECT pg_create_physical_replication_slot('gone', true)`)
+	require.Empty(t, findings(t, s, patient(), name), "it keeps little yet")
+	for range 6 {
+		do(t, conn, `SELECT pg_logical_emit_message(false, 'test', 'text')`, `SELECT pg_switch_wal()`)
+	}
+	require.Eventually(t, func() bool { return len(findings(t, s, patient(), name)) == 1 }, soon, 20*time.Millisecond)
+	found := findings(t, s, patient(), name)[0]
+	require.Equal(t, ops.Problem, found.Severity)
+	require.Regexp(t, `^nothing uses replication slot gone, which keeps [0-9.]+ MiB of the write-ahead log: the disk fills up$`, found.What)
+	require.Contains(t, found.Remedy, "max_slot_wal_keep_size")
+
+	do(t, conn, `ALTER SYSTEM SET max_slot_wal_keep_size = '16MB'`, `SELECT pg_reload_conf()`)
+	require.Eventually(t, func() bool {
+		do(t, conn, `SELECT pg_logical_emit_message(false, 'test', 'text')`, `SELECT pg_switch_wal()`, `CHECKPOINT`)
+		f := findings(t, s, patient(), name)
+		return len(f) == 1 && f[0].Severity == ops.Notice
+	}, soon, 20*time.Millisecond)
+	found = findings(t, s, patient(), name)[0]
+	require.Equal(t, "replication slot gone has lost the write-ahead log that it needs: nothing can use it any more", found.What)
+	do(t, conn, found.Remedy)
+	require.Empty(t, findings(t, s, patient(), name))
+	do(t, conn, `ALTER SYSTEM RESET max_slot_wal_keep_size`, `ALTER SYSTEM RESET max_wal_size`, `SELECT pg_reload_conf()`)
 }
 
 func autovacuumOff(t *testing.T, _ string, conn *pgx.Conn, s *postgres.Store) {

@@ -65,7 +65,7 @@ type statements struct {
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
 	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query
-	ServerHealth, OldestTransaction, OldestSlot, RightsLacking, UndeclaredTypes, CountUndeclared, IdleSchedules,
+	ServerHealth, OldestTransaction, OldestSlot, UnusedSlots, RightsLacking, UndeclaredTypes, CountUndeclared, IdleSchedules,
 	BlockedSequences, FailedRollbacks, StalledTypes *sqltext.Query
 }
 

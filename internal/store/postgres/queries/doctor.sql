@@ -36,6 +36,16 @@ SELECT x.since, x.pid, x.prepared, x.username, x.application, x.state FROM (
 -- The replication slot that keeps the oldest rows.
 SELECT r.slot_name::text, r.active, age(r.xmin)::bigint FROM pg_catalog.pg_replication_slots AS r WHERE r.xmin IS NOT NULL ORDER BY age(r.xmin) DESC LIMIT 1
 
+-- name: unused_slots
+-- Lists replication slots that are not in use and keep more of the write-ahead log than the server would without them (extended, unreserved), or
+-- @much of it, or have lost it.
+SELECT x.name, greatest(x.bytes, 0), x.lost FROM (
+    SELECT r.slot_name::text AS name, r.wal_status = 'lost' AS lost, r.wal_status IN ('extended', 'unreserved') AS more,
+        coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, r.restart_lsn), 0)::bigint
+            AS bytes
+    FROM pg_catalog.pg_replication_slots AS r WHERE NOT r.active
+) AS x WHERE x.lost OR x.more OR x.bytes >= @much::bigint ORDER BY x.bytes DESC, x.name LIMIT @most::integer
+
 -- name: rights_lacking
 -- Whether a role may change rows as agents do, and what it may not use although agents have to.
 SELECT has_table_privilege(to_regclass(@task), 'UPDATE') AND has_table_privilege(to_regclass(@task), 'DELETE'), coalesce(array_agg(x.name), '{}')
