@@ -210,7 +210,7 @@ func (a *agent) loop(s *signals) part {
 // listen is the listener: it answers until everything else has ended or is about to.
 func (a *agent) listen(s *signals) part {
 	o := api.Options{
-		Gatherer: a.registry, Token: a.first.Agent.Token, Advertise: a.first.Agent.Advertise, Log: a.log, Pings: a.handler(),
+		Gatherer: a.registry, Access: access(a.first), Log: a.log, Pings: a.handler(),
 		Connections: a.connections(a.first),
 		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
 			_, draining := s.draining()
@@ -226,10 +226,11 @@ func (a *agent) listen(s *signals) part {
 		},
 		Trace: func(ctx context.Context, id task.ID) (string, error) { return derivedTrace(ctx, a.store, id) },
 	})
-	o.Web = web.New(web.Options{
+	dashboard := web.New(web.Options{
 		Store: a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Agent: a.first.Agent.Name, Where: a.where,
 		Version: readBuild().Version,
 	})
+	o.Web, o.Refuse = dashboard, dashboard.Refuse
 	if a.reloads != nil {
 		o.Reload = a.reloads
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/activity"
+	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
@@ -32,6 +33,13 @@ func settingsOf(cfg *config.Config) settings {
 	return settings{vary(batchingOf(cfg)), vary(cfg.Store.Retention), vary(cfg)}
 }
 
+// access is who may use the listener.
+func access(cfg *config.Config) api.Access {
+	return api.Access{
+		Token: cfg.Agent.Token, ReadToken: cfg.Agent.ReadToken, ReadOnly: cfg.Agent.ReadOnly, Advertise: cfg.Agent.Advertise,
+	}
+}
+
 // follow has all parts of the agent go by another configuration, whose chunk plans these are. The engine calls it when it does so, one call
 // at a time. It does not block.
 func (a *agent) follow(cfg *config.Config, plans []chunk.Plan) {
@@ -41,7 +49,7 @@ func (a *agent) follow(cfg *config.Config, plans []chunk.Plan) {
 	}
 	a.runner.Declare(cfg.Tasks, cfg.Agent.Workers)
 	a.pings.advertise(a.listener, cfg.Agent.Advertise)
-	a.server.Admit(cfg.Agent.Token, cfg.Agent.Advertise)
+	a.server.Admit(access(cfg))
 	a.server.Keep(a.connections(cfg))
 	a.declarer.Declare(cfg.Schedules, func(name string) string { return cfg.Place("schedule", name) })
 	a.fires.SetPoll(cfg.Agent.Poll)

@@ -25,13 +25,13 @@ func TestAdmissionEndsWithTheToken(t *testing.T) {
 			return nil // it was refused
 		}
 	}
-	g.admit("one", "")
+	g.admit(Access{Token: "one"})
 	first := ask("one")
 	require.NoError(t, first.Err())
-	g.admit("one", "example.com:80")
+	g.admit(Access{Token: "one", Advertise: "http://example.com:80"})
 	require.NoError(t, first.Err(), "the token is the same")
 	require.NoError(t, ask("one").Err())
-	g.admit("two", "")
+	g.admit(Access{Token: "two"})
 	require.Error(t, first.Err())
 	require.Nil(t, ask("one"))
 	second := ask("two")

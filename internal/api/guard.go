@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,54 +13,16 @@ import (
 
 // guard decides who may ask what. A web page in a browser on this host can send requests to a loopback port, its own
 // name bound to 127.0.0.1 or not; what it cannot do is leave out Origin and choose Host. So on loopback a foreign one
-// of these is refused, and so is whatever a proxy forwards from elsewhere. Off loopback the token decides.
+// of these is refused, and so is whatever a proxy forwards from elsewhere. Off loopback the tokens decide. On either, it
+// refuses the changes of those who may only read: what it lets through may do all that it asks for.
 type guard struct {
 	next    http.Handler
 	local   bool
 	unix    bool
 	admits  atomic.Pointer[admitted]
 	signIns signIns
+	refuse  func(w http.ResponseWriter, r *http.Request, reason string) // tells a browser; nil: as all others are told
 }
-
-// admitted is what a configuration says of who may ask.
-type admitted struct {
-	token string
-	// advertised is the host, with its port, by which the operator says that this listener is reached; "": none.
-	advertised string
-
-	ctx context.Context    //nolint:containedctx // it lasts as long as the token, and the listener
-	end context.CancelFunc // ends it
-}
-
-// admission is the key of a request's admission in its context.
-type admission struct{}
-
-// Admission returns what ends when those who may use the listener are others than those who could send a request with this context: the
-// token has changed, or the listener shuts down. An answer that lasts ends with it.
-func Admission(ctx context.Context) context.Context {
-	if a, ok := ctx.Value(admission{}).(context.Context); ok {
-		return a
-	}
-	return context.Background() // it was not sent to a listener
-}
-
-// admit replaces what a configuration says of who may ask. With another token, what was admitted before has ended.
-func (g *guard) admit(token, advertised string) {
-	next, before := &admitted{token: token, advertised: advertised}, g.admits.Load()
-	if before != nil && before.token == token {
-		next.ctx, next.end = before.ctx, before.end
-		g.admits.Store(next)
-		return
-	}
-	next.ctx, next.end = context.WithCancel(context.Background())
-	g.admits.Store(next)
-	if before != nil {
-		before.end()
-	}
-}
-
-// close ends what was admitted.
-func (g *guard) close() { g.admits.Load().end() }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := g.admits.Load()
@@ -71,19 +31,47 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Problem(w, http.StatusForbidden, reason)
 			return
 		}
-	} else if !open(r.URL.Path) && (a.token == "" || !toSignIn(r.URL.Path)) && !a.authorizes(r) && (!forBrowsers(r) || !a.signedIn(r, time.Now())) {
-		if a.token != "" && visits(r) {
-			ask(w, r)
-			return
-		}
-		w.Header().Set("WWW-Authenticate", `Bearer realm="leasehold"`)
-		Problem(w, http.StatusUnauthorized, a.remedy())
+	}
+	if open(r.URL.Path) {
+		g.next.ServeHTTP(w, r)
 		return
 	}
-	if !open(r.URL.Path) {
-		r = r.WithContext(context.WithValue(r.Context(), admission{}, a.ctx))
+	by := a.full
+	if !g.local {
+		by = a.by(r, time.Now())
+	}
+	switch {
+	case by != nil:
+		reason := a.onlyReads(by, r.URL.Path)
+		if reason != "" && !looks(r) {
+			g.forbid(w, r, reason)
+			return
+		}
+		r = r.WithContext(context.WithValue(r.Context(), admissionKey{}, admission{by.ctx, reason != ""}))
+	case !a.any() || !toSignIn(r.URL.Path):
+		unknown(w, r, a)
+		return
 	}
 	g.next.ServeHTTP(w, r)
+}
+
+// unknown answers a request without a token.
+func unknown(w http.ResponseWriter, r *http.Request, a *admitted) {
+	if a.any() && visits(r) {
+		ask(w, r)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="leasehold"`)
+	Problem(w, http.StatusUnauthorized, a.remedy())
+}
+
+// forbid refuses a change.
+func (g *guard) forbid(w http.ResponseWriter, r *http.Request, reason string) {
+	if g.refuse == nil || strings.HasPrefix(r.URL.Path, "/api/") || !wantsPage(r) {
+		Problem(w, http.StatusForbidden, reason)
+		return
+	}
+	g.refuse(w, r, reason)
 }
 
 // foreign says why a request on a loopback listener does not come from this host; "" if it does.
@@ -129,27 +117,4 @@ func open(path string) bool {
 func toSignIn(path string) bool { return path == SignInPath || strings.HasPrefix(path, "/assets/") }
 
 // mayRead reports whether a request that is answered without a token may be shown what only readers may see.
-func (g *guard) mayRead(r *http.Request) bool { return g.local || g.admits.Load().authorizes(r) }
-
-// authorizes reports whether a request has the token.
-func (a *admitted) authorizes(r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && a.is(given)
-}
-
-// is reports whether that is the token.
-func (a *admitted) is(given string) bool {
-	if a.token == "" {
-		return false
-	}
-	// Hashes are of one length, so the time reveals nothing of the token's.
-	x, y := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.token))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
-}
-
-func (a *admitted) remedy() string {
-	if a.token == "" {
-		return "off loopback this requires a token, but none is configured: set `token` in the agent block"
-	}
-	return "off loopback this requires the token: send it as `Authorization: Bearer …`"
-}
+func (g *guard) mayRead(r *http.Request) bool { return g.local || g.admits.Load().bearer(r) != nil }

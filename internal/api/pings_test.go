@@ -22,10 +22,10 @@ func TestPingsNeedNoToken(t *testing.T) {
 		status  int
 	}{
 		"loopback":               {"127.0.0.1:0", false, Options{}, nil, 200},
-		"the advertised host":    {"127.0.0.1:0", false, Options{Advertise: "http://tasks.example:7070"}, []string{"Host", "tasks.example:7070"}, 200},
+		"the advertised host":    {"127.0.0.1:0", false, Options{Access: Access{Advertise: "http://tasks.example:7070"}}, []string{"Host", "tasks.example:7070"}, 200},
 		"another host":           {"127.0.0.1:0", false, Options{}, []string{"Host", "evil.example"}, 403},
 		"off loopback, no token": {"127.0.0.1:0", true, Options{}, []string{"Host", "agent.example"}, 200},
-		"off loopback, a token":  {"127.0.0.1:0", true, Options{Token: "secret"}, []string{"X-Forwarded-For", "1.2.3.4"}, 200},
+		"off loopback, a token":  {"127.0.0.1:0", true, Options{Access: Access{Token: "secret"}}, []string{"X-Forwarded-For", "1.2.3.4"}, 200},
 		"a unix socket":          {"unix://" + filepath.Join(t.TempDir(), "s"), false, Options{}, []string{"Host", "whatever"}, 200},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,9 +31,9 @@ func TestWhoMayReload(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
 			defer func() { require.NoError(t, l.Close()) }()
-			s := New(l, Options{Gatherer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), Reload: reload, Token: "old"})
+			s := New(l, Options{Gatherer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), Reload: reload, Access: Access{Token: "old"}})
 			s.gate.local = c.local
-			s.Admit("new", "")
+			s.Admit(Access{Token: "new"})
 			s.Keep(7)
 			r := httptest.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1"+ReloadPath, http.NoBody)
 			if c.token != "" {

@@ -21,20 +21,19 @@ import (
 type Options struct {
 	Probes   Probes
 	Gatherer prometheus.Gatherer
-	Token    string // for reading off loopback; "": none configured, so most is refused there
 	Log      *slog.Logger
+	Access   Access // see Server.Admit
 	// Pings answers everything under /ping/, also to those without the token: each ping URL is a secret of its own. nil:
 	// there is nothing.
 	Pings http.Handler
 	// Reload answers a POST to ReloadPath: on a loopback listener to all of this host, else with the token. nil: there is nothing.
 	Reload http.Handler
-	// V1 answers everything under /api/v1/ to those who may read and change. nil: there is nothing.
+	// V1 answers everything under /api/v1/ to those who may: it gets no change of those who may only read. nil: there is nothing.
 	V1 http.Handler
 	// Web answers everything else, to the same. nil: there is nothing.
 	Web http.Handler
-	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
-	// listener answers to this host too. "": none.
-	Advertise string
+	// Refuse answers a browser that may read but not change with a page that gives the reason, and status 403. nil: it gets a problem document.
+	Refuse func(w http.ResponseWriter, r *http.Request, reason string)
 	// Connections is how many may be open at once; 0: DefaultConnections.
 	Connections int
 }
@@ -66,7 +65,7 @@ func New(l net.Listener, o Options) *Server {
 	ready := &readiness{probes: &o.Probes, ctx: ctx}
 	mux := http.NewServeMux()
 	gate := &guard{
-		next: mux, local: local(l), unix: l.Addr().Network() == "unix",
+		next: mux, local: local(l), unix: l.Addr().Network() == "unix", refuse: o.Refuse,
 	}
 	mux.Handle("/-/healthy", readOnly(probe(o.Probes.healthy, gate.mayRead)))
 	mux.Handle("/-/ready", readOnly(probe(ready.check, gate.mayRead)))
@@ -111,15 +110,15 @@ func New(l net.Listener, o Options) *Server {
 			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		},
 	}
-	gate.admit(o.Token, host(o.Advertise))
+	gate.admit(o.Access)
 	s.server.RegisterOnShutdown(s.listener.book.closeSilent) // the listener is closed by then, so no further one is admitted
 	s.server.RegisterOnShutdown(gate.close)
 	return s
 }
 
-// Admit replaces Options.Token and Options.Advertise, at any time, by one caller at a time. With another token what streams or waits ends: its
-// clients have to ask again.
-func (s *Server) Admit(token, advertise string) { s.gate.admit(token, host(advertise)) }
+// Admit replaces Options.Access, at any time, by one caller at a time. What streams or waits with a token that is another one now ends: its clients
+// have to ask again.
+func (s *Server) Admit(to Access) { s.gate.admit(to) }
 
 // Keep replaces Options.Connections, at any time. What is open beyond that stays until it ends or makes room for another.
 func (s *Server) Keep(connections int) { s.listener.book.bound(connections) }

@@ -155,7 +155,7 @@ func TestOffLoopbackNeedsTheToken(t *testing.T) {
 		{"none configured, an empty one given", "", "Bearer ", 401},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ask := serve(t, everywhere{listen(t, "127.0.0.1:0")}, Options{Token: c.token})
+			ask := serve(t, everywhere{listen(t, "127.0.0.1:0")}, Options{Access: Access{Token: c.token}})
 			header := []string{"Host", "agent.example", "X-Forwarded-For", "1.2.3.4"}
 			if c.given != "" {
 				header = append(header, "Authorization", c.given)
@@ -214,7 +214,7 @@ func TestReadiness(t *testing.T) {
 // and its user.
 func TestReadinessGivesStrangersNoReason(t *testing.T) {
 	const reason = "failed to connect to `user=app database=shop`: 10.0.0.7:5432"
-	o := Options{Token: "geheim", Probes: Probes{Store: func(context.Context) error { return errors.New(reason) }}}
+	o := Options{Access: Access{Token: "geheim"}, Probes: Probes{Store: func(context.Context) error { return errors.New(reason) }}}
 	ask := serve(t, everywhere{listen(t, "127.0.0.1:0")}, o)
 	const public = "the store cannot be used: the agent's log has the reason\n"
 	for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}} {
@@ -224,7 +224,7 @@ func TestReadinessGivesStrangersNoReason(t *testing.T) {
 	}
 	require.Equal(t, reason+"\n", ask("GET", "/-/ready", "Authorization", "Bearer geheim").body)
 
-	o.Token = ""
+	o.Access = Access{}
 	ask = serve(t, everywhere{listen(t, "127.0.0.1:0")}, o)
 	require.Equal(t, public, ask("GET", "/-/ready", "Authorization", "Bearer ").body)
 }
@@ -255,7 +255,7 @@ func TestShutdownIsBounded(t *testing.T) {
 }
 
 func TestAdvertisedHostIsNotForeign(t *testing.T) {
-	ask := serve(t, listen(t, "127.0.0.1:0"), Options{Advertise: "http://tasks.example:7070"})
+	ask := serve(t, listen(t, "127.0.0.1:0"), Options{Access: Access{Advertise: "http://tasks.example:7070"}})
 	require.Equal(t, 200, ask("GET", "/", "Host", "Tasks.example:7070").status)
 	require.Equal(t, 403, ask("GET", "/", "Host", "tasks.example").status)
 	require.Equal(t, 403, ask("GET", "/", "Host", "evil.example").status)

@@ -14,12 +14,14 @@ import (
 )
 
 // A browser cannot be told to send the token with each request, so the dashboard has a form for it (SignInPath): what it gets is a cookie
-// that says until when it is signed in, under a code that only the token's holders can make. It holds for every agent with that token, and
-// ends with the token. It is taken for the dashboard, and for reading the API's events, which the dashboard does.
+// that says until when it is signed in, under a code that only the token's holders can make. It holds for every agent with that token, for what
+// the token is for, and ends with the token. It is taken for the dashboard, and for reading the API's events, which the dashboard does.
 
 const (
 	// SignInPath is where the token is given.
 	SignInPath = "/sign-in"
+	// SettingsPath is where a browser is told what its user prefers, which only the browser keeps.
+	SettingsPath = "/settings"
 
 	sessionCookie = "leasehold_session"
 	signedInFor   = 12 * time.Hour
@@ -47,25 +49,30 @@ func (s *signIns) wrong(now time.Time) {
 	s.next = now.Add(betweenWrong)
 }
 
-// seal is the code under a time: a MAC whose key is the token.
-func (a *admitted) seal(until string) string {
-	mac := hmac.New(sha256.New, []byte(a.token))
-	mac.Write([]byte("leasehold dashboard\n" + until))
+// seal is the code under a time: a MAC whose key is the token. That of one for reading is another, so that no cookie can mean more once the
+// token is used for another purpose.
+func (c *credential) seal(until string) string {
+	mac := hmac.New(sha256.New, []byte(c.token))
+	purpose := "leasehold dashboard\n"
+	if c.reads {
+		purpose = "leasehold dashboard, reading\n"
+	}
+	mac.Write([]byte(purpose + until))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// signedIn reports whether a request has the cookie of a browser that has signed in.
-func (a *admitted) signedIn(r *http.Request, now time.Time) bool {
-	c, err := r.Cookie(sessionCookie)
-	if err != nil || a.token == "" {
+// signedIn reports whether a request has the cookie of a browser that has signed in with the token.
+func (c *credential) signedIn(r *http.Request, now time.Time) bool {
+	kept, err := r.Cookie(sessionCookie)
+	if err != nil || c.token == "" {
 		return false
 	}
-	until, code, _ := strings.Cut(c.Value, ".")
+	until, code, _ := strings.Cut(kept.Value, ".")
 	seconds, err := strconv.ParseInt(until, 10, 64)
 	if err != nil || now.Unix() >= seconds || seconds > now.Add(signedInFor).Unix()+1 {
 		return false
 	}
-	return hmac.Equal([]byte(code), []byte(a.seal(until)))
+	return hmac.Equal([]byte(code), []byte(c.seal(until)))
 }
 
 // forBrowsers reports whether a path is one for which a cookie is taken: a page, or the events that pages read.
@@ -78,8 +85,11 @@ func forBrowsers(r *http.Request) bool {
 
 // visits reports whether a browser asks for a page, which can be sent to the form.
 func visits(r *http.Request) bool {
-	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") && strings.Contains(r.Header.Get("Accept"), "text/html")
+	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") && wantsPage(r)
 }
+
+// wantsPage reports whether an answer is best a page.
+func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 // ask sends a browser to the form.
 func ask(w http.ResponseWriter, r *http.Request) {
@@ -95,23 +105,24 @@ func (g *guard) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	back := Local(r.PostForm.Get("back"))
 	now, a := time.Now(), g.admits.Load()
+	by := a.given(r.PostForm.Get("token"))
 	switch {
 	case g.local: // nobody needs to
-	case a.token == "":
+	case !a.any():
 		Problem(w, http.StatusUnauthorized, a.remedy())
 		return
 	case !g.signIns.enter(now):
 		w.Header().Set("Retry-After", "1")
 		Problem(w, http.StatusTooManyRequests, "too many wrong tokens: try again in a moment")
 		return
-	case !a.is(r.PostForm.Get("token")):
+	case by == nil:
 		g.signIns.wrong(now)
 		http.Redirect(w, r, SignInPath+"?wrong&back="+url.QueryEscape(back), http.StatusSeeOther)
 		return
 	default:
 		until := strconv.FormatInt(now.Add(signedInFor).Unix(), 10)
 		http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure where the browser speaks TLS: the agent itself does not
-			Name: sessionCookie, Value: until + "." + a.seal(until), Path: "/", MaxAge: int(signedInFor / time.Second), HttpOnly: true,
+			Name: sessionCookie, Value: until + "." + by.seal(until), Path: "/", MaxAge: int(signedInFor / time.Second), HttpOnly: true,
 			SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
 		})
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -24,10 +25,17 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
+	return browserOf(t, Access{Token: secret})
+}
+
+func browserOf(t *testing.T, to Access) *browser {
+	t.Helper()
 	l := everywhere{listen(t, "127.0.0.1:0")}
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("served " + r.URL.Path)) })
-	s := New(l, Options{Gatherer: prometheus.NewRegistry(), Token: secret, V1: page, Web: page, Log: slog.New(slog.DiscardHandler)})
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { 
+		fmt.Fprintf(w, "served %s, read only: %t", r.URL.Path, ReadOnly(r.Context()))
+	})
+	s := New(l, Options{Gatherer: prometheus.NewRegistry(), Access: to, V1: page, Web: page, Reload: page, Pings: page, Log: slog.New(slog.DiscardHandler)})
 	return &browser{t, s.gate}
 }
 
@@ -81,21 +89,21 @@ func TestSignIn(t *testing.T) {
 	require.Equal(t, 401, b.send("POST", "/api/v1/tasks", "", "Cookie", cookie).Code)
 	require.Equal(t, 401, b.send("POST", ReloadPath, "", "Cookie", cookie).Code)
 
-	b.g.admit("another-token-of-some-length", "")
+	b.g.admit(Access{Token: "another-token-of-some-length"})
 	require.Equal(t, 303, b.send("GET", "/tasks", "", "Cookie", cookie).Code, "it ends with the token")
 }
 
 // sealedUntil is a cookie as the token's holder could make it.
 func (b *browser) sealedUntil(until time.Time) string {
 	text := strconv.FormatInt(until.Unix(), 10)
-	return sessionCookie + "=" + text + "." + b.g.admits.Load().seal(text)
+	return sessionCookie + "=" + text + "." + b.g.admits.Load().full.seal(text)
 }
 
 // TestForgedCookies are not taken.
 func TestForgedCookies(t *testing.T) {
 	b := newBrowser(t)
 	now := time.Now()
-	a := b.g.admits.Load()
+	a := b.g.admits.Load().full
 	require.NotEqual(t, 303, b.send("GET", "/tasks", "", "Cookie", b.sealedUntil(now.Add(time.Hour))).Code)
 	for _, cookie := range []string{
 		b.sealedUntil(now.Add(-time.Second)), b.sealedUntil(now.Add(365 * 24 * time.Hour)), sessionCookie + "=", sessionCookie + "=.",
@@ -104,7 +112,7 @@ func TestForgedCookies(t *testing.T) {
 	} {
 		require.Equal(t, 303, b.send("GET", "/tasks", "", "Cookie", cookie).Code, cookie)
 	}
-	b.g.admit("", "")
+	b.g.admit(Access{})
 	require.Equal(t, 401, b.send("GET", "/tasks", "", "Cookie", b.sealedUntil(now.Add(time.Hour))).Code, "without a token nobody is signed in")
 	require.Equal(t, 401, b.send("GET", SignInPath, "").Code, "and there is no form")
 	require.Equal(t, 401, b.send("POST", SignInPath, "token=").Code)

@@ -38,7 +38,7 @@ const (
 func agentShape() *shape {
 	return &shape{
 		name:   "agent",
-		attrs:  []string{"name", "region", "workers", "listen", "advertise", "poll", "presence", "drain", "token"},
+		attrs:  []string{"name", "region", "workers", "listen", "advertise", "poll", "presence", "drain", "token", "read_token", "read_only"},
 		called: calledInAgent(),
 	}
 }
@@ -54,6 +54,11 @@ func (b *block) agent() Agent {
 		Presence:  b.length("presence", defaultPresence, minPresence, maxPresence),
 		Drain:     b.length("drain", defaultDrain, 0, task.Day),
 		Token:     b.secret("token", ""),
+		ReadToken: b.secret("read_token", ""),
+		ReadOnly:  b.boolean("read_only", false),
+	}
+	if a.ReadToken != "" && a.ReadToken == a.Token && a.Token != Redacted { // as printed, all secrets are the same
+		b.invalid("read_token", b.at("read_token"), errors.New("it is the same secret as token, with which everything can be changed: give it one of its own"))
 	}
 	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" {
 		b.invalid("advertise", b.at("listen"), errors.New("a Unix socket has no URL that tasks could ping: give the URL of the proxy in front of it, "+

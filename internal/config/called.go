@@ -78,6 +78,8 @@ func calledInAgent() map[string]string {
 		"interval poll_interval":                          "it is poll",
 		"grace shutdown_timeout drain_timeout":            "it is drain",
 		"database database_url url":                       "use a separate block: store { url = … }",
+		"readonly observer":                               "it is read_only = true; an agent that claims nothing has workers = 0",
+		"readonly_token viewer_token":                     "it is read_token",
 	})
 }
 

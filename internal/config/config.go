@@ -54,7 +54,9 @@ type Agent struct {
 	Poll      time.Duration // how often to look when nothing wakes the agent
 	Presence  time.Duration // an agent silent for this long is dead
 	Drain     time.Duration // how long running tasks may take to finish on SIGTERM
-	Token     string        // "" for none; secret
+	Token     string        // for reading and changing off loopback; "" for none; secret
+	ReadToken string        // for reading off loopback; "" for none; never Token; secret
+	ReadOnly  bool          // no client of the listener changes anything
 }
 
 // Store is the store block.

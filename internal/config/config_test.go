@@ -86,6 +86,8 @@ agent {
   presence  = "1m30s"
   drain     = "0s"
   token     = env("TOKEN", "")
+  read_token = env("SECRET")
+  read_only  = true
 }
 
 store {
@@ -240,6 +242,7 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, Agent{
 		Name: "billing-1", Region: "sg", Workers: 8, Listen: "unix:///run/leasehold.sock", Advertise: "https://tasks.example:7070",
 		Poll: 500 * time.Millisecond, Presence: 90 * time.Second, Token: "tok",
+		ReadToken: secret, ReadOnly: true,
 	}, cfg.Agent)
 	require.Equal(t, Store{
 		URL: "postgres://app:pw@db/app", Schema: "jobs", Connections: 9, Retention: 36 * time.Hour,

@@ -240,6 +240,8 @@ func randomConfig(t *rapid.T) string {
 	attr("  ", "poll", `"1s"`, `"1500ms"`, `env("SHORT")`, "env(\n \"SHORT\" # why\n)")
 	attr("  ", "token", `""`, `env("TEXT")`, `file("note.txt")`, `env("NONE", "")`,
 		`"${env("TEXT")}${file("note.txt")}"`, `null`)
+	attr("  ", "read_token", `env("SECRET")`, `"${env("SECRET")}${file("note.txt")}"`, `null`)
+	attr("  ", "read_only", `true`, `env("YES")`, `null`)
 	b.WriteString("}\nstore {\n")
 	attr("  ", "url", `"sqlite:x.db"`, `"postgres://h/db"`, `"sqlite:${env("ABS")}/x"`)
 	attr("  ", "notify", `false`, `env("YES")`)

@@ -19,8 +19,14 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// templates are parsed once: a mistake in one is found by every test.
-var templates = template.Must(template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/*.html")) //nolint:gochecknoglobals // a constant
+// templates are parsed once: a mistake in one is found by every test. Pages of those who may only read have a set of their own, in which
+// mayChange is false: what changes something stands below {{if mayChange}}.
+var templates = map[bool]*template.Template{false: parseTemplates(true), true: parseTemplates(false)} //nolint:gochecknoglobals // a constant, by readOnly
+
+func parseTemplates(mayChange bool) *template.Template {
+	own := template.FuncMap{"mayChange": func() bool { return mayChange }}
+	return template.Must(template.New("").Funcs(functions()).Funcs(own).ParseFS(templateFiles, "templates/*.html"))
+}
 
 // frame is what surrounds the main part of a page.
 type frame struct {
@@ -35,6 +41,8 @@ type frame struct {
 	Version string
 	CSS, JS string
 	SignIn  bool // the page is to sign in
+
+	ReadOnly bool // nothing can be changed
 }
 
 // entry is a place of the navigation.
@@ -56,6 +64,7 @@ func (d *Dashboard) page(p page) http.HandlerFunc {
 			d.fail(w, r, &mistaken{"a page takes no body"})
 			return
 		}
+		readOnly := api.ReadOnly(r.Context())
 		read := func() (*view, []byte, error) {
 			// Others may wait for the same: that this client goes away is no reason to stop.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
@@ -64,10 +73,10 @@ func (d *Dashboard) page(p page) http.HandlerFunc {
 			if err != nil {
 				return nil, nil, err
 			}
-			main, err := rendered(v)
+			main, err := rendered(v, readOnly)
 			return v, main, err
 		}
-		v, main, err := d.shared.read(r.Context(), address(r), read)
+		v, main, err := d.shared.read(r.Context(), address(r, readOnly), read)
 		if err != nil {
 			d.fail(w, r, err)
 			return
@@ -77,9 +86,9 @@ func (d *Dashboard) page(p page) http.HandlerFunc {
 }
 
 // rendered is the main part of a page.
-func rendered(v *view) ([]byte, error) {
+func rendered(v *view, readOnly bool) ([]byte, error) {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, v.Name, v.Data); err != nil {
+	if err := templates[readOnly].ExecuteTemplate(&b, v.Name, v.Data); err != nil {
 		return nil, err
 	}
 	return bytes.ToValidUTF8(b.Bytes(), []byte("\ufffd")), nil
@@ -97,10 +106,10 @@ func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, v 
 	f := frame{
 		view: v, Main: template.HTML(main), Nav: nav(), Theme: theme(r), By: cookie(r, nameCookie), Path: withoutSaid(r.URL), //nolint:gosec // see Main
 		Agent: d.Agent, Where: d.Where, Version: d.Version, CSS: assetPath("style.css"), JS: assetPath("live.js"),
-		SignIn: v.Name == "signin",
+		SignIn: v.Name == "signin", ReadOnly: api.ReadOnly(r.Context()),
 	}
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "layout", f); err != nil {
+	if err := templates[f.ReadOnly].ExecuteTemplate(&b, "layout", f); err != nil {
 		d.Log.Warn("a page of the dashboard cannot be rendered", "path", r.URL.Path, "err", err)
 		api.Problem(w, http.StatusInternalServerError, "the page cannot be rendered: the agent's log has the reason")
 		return
@@ -134,7 +143,7 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	v := &view{Title: f.Title, Name: "failure", Data: f}
-	main, err := rendered(v)
+	main, err := rendered(v, true)
 	if err != nil {
 		api.Problem(w, f.Status, f.Text)
 		return
@@ -163,6 +172,9 @@ func failureOf(err error) failure {
 	}
 	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
 		return failure{http.StatusConflict, "Refused", refused.Text}
+	}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return failure{http.StatusForbidden, "Read only", r.text}
 	}
 	switch {
 	case errors.Is(err, errBusy):

@@ -39,7 +39,7 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		Wrong bool
 	}{api.Local(r.URL.Query().Get("back")), r.URL.Query().Has("wrong")}
 	v := &view{Title: "Sign in", Name: "signin", Data: data}
-	main, err := rendered(v)
+	main, err := rendered(v, true)
 	if err != nil {
 		d.fail(w, r, err)
 		return

@@ -100,5 +100,11 @@ func (s *shared) forget() {
 	s.mu.Unlock()
 }
 
-// address is what a page is kept by.
-func address(r *http.Request) string { return r.URL.Path + "?" + r.URL.Query().Encode() }
+// address is what a page is kept by. That of those who may only read is another page: it has no forms.
+func address(r *http.Request, readOnly bool) string {
+	key := r.URL.Path + "?" + r.URL.Query().Encode()
+	if readOnly {
+		return "read " + key // no path begins so
+	}
+	return key
+}

@@ -48,7 +48,7 @@ func New(o Options) *Dashboard {
 		d.mux.Handle("POST "+pattern, d.cross.Handler(d.change(c)))
 	}
 	d.mux.HandleFunc("GET "+assetPrefix+"{hash}/{name}", serveAsset)
-	d.mux.HandleFunc("GET /sign-in", d.signIn)
+	d.mux.HandleFunc("GET "+api.SignInPath, d.signIn)
 	d.mux.HandleFunc("GET /tasks/go", d.goTo)
 	d.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
@@ -96,7 +96,7 @@ func (d *Dashboard) changes() map[string]change {
 		"/sequences/{type}/{name}/{verb}": d.changeSequence,
 		"/agents/{name}/{verb}":           d.orderAgent,
 		"/types/{name}/{verb}":            d.pauseType,
-		"/settings":                       d.settings,
+		api.SettingsPath:                  d.settings,
 	}
 }
 
@@ -104,20 +104,30 @@ func (d *Dashboard) changes() map[string]change {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// ServeHTTP answers a request from a client that may read and change.
+// ServeHTTP answers a request from a client that may do what it asks for: see api.ReadOnly.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
+	protect(w.Header())
+	if foreign(r) {
+		api.Problem(w, http.StatusForbidden, "requests from pages of other sites are refused, but for links to a page")
+		return
+	}
+	d.mux.ServeHTTP(w, r)
+}
+
+// Refuse answers a change of a client that may only read with a page that gives the reason.
+func (d *Dashboard) Refuse(w http.ResponseWriter, r *http.Request, reason string) {
+	protect(w.Header())
+	d.fail(w, r, &refusal{reason})
+}
+
+// protect says what a browser may do with an answer.
+func protect(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if foreign(r) {
-		api.Problem(w, http.StatusForbidden, "requests from pages of other sites are refused, but for links to a page")
-		return
-	}
-	d.mux.ServeHTTP(w, r)
 }
 
 // foreign reports whether a page of another site has a browser load something of this one. It could read nothing, and keep the agent
@@ -145,7 +155,7 @@ func (r *request) by() string {
 	return "dashboard"
 }
 
-// page reads something to look at. It is the same for all who ask for the same address.
+// page reads something to look at. It is the same for all who ask for the same address and may do the same.
 type page func(*request) (*view, error)
 
 // view is what a page shows.
@@ -170,6 +180,11 @@ func (m *missing) Error() string { return m.text }
 type mistaken struct{ text string }
 
 func (m *mistaken) Error() string { return m.text }
+
+// refusal is a change of a client that may only read.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return r.text }
 
 // isPart reports whether only the main part of a page is asked for, to replace it.
 func isPart(r *http.Request) bool { return r.Header.Get("X-Leasehold-Part") == "main" }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -60,11 +61,11 @@ func TestEvents(t *testing.T) {
 	s.contract.validate(t, "#/components/schemas/TypesChanged", []byte(`{"types":["x"]}`), "changed")
 	s.contract.validate(t, "#/components/schemas/Counts", []byte(`{"rows":{"pending":1},"batch_tasks":{},"agents_present":0}`), "counts")
 
-	s.server.Admit("geheim", "http://agent.example")
+	s.server.Admit(api.Access{Token: "geheim", Advertise: "http://agent.example"})
 	s.enqueue(store.EnqueueRequest{Type: "x"})
 	require.NoError(t, until(`{"pending":2}`), "the token is the same")
 	began := time.Now()
-	s.server.Admit("anders", "")
+	s.server.Admit(api.Access{Token: "anders"})
 	require.Error(t, until(""), "who reads has to show that they may")
 	require.Less(t, time.Since(began), 5*time.Second)
 
@@ -89,7 +90,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	s.is(200, "GET", "/tasks", "")
 	head, _ := s.send("HEAD /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.Equal(t, 200, head.StatusCode)
-	s.server.Admit("another", "")
+	s.server.Admit(api.Access{Token: "another"})
 	require.Eventually(t, func() bool {
 		resp, _ := s.send("HEAD /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		return resp.StatusCode == http.StatusOK
@@ -225,7 +226,7 @@ func TestManyStreamsCostWhatOneCosts(t *testing.T) {
 	require.LessOrEqual(t, asked.newest.Load(), looks)
 	require.Positive(t, asked.newest.Load())
 
-	s.server.Admit("another", "") // all end
+	s.server.Admit(api.Access{Token: "another"}) // all end
 	for _, until := range streams {
 		require.Error(t, until(""))
 	}

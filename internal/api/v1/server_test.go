@@ -42,7 +42,7 @@ func serve(t *testing.T, token string, off bool) *served {
 	if off {
 		l = everywhere{l}
 	}
-	s.server = api.New(l, api.Options{Gatherer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), V1: r.api, Token: token})
+	s.server = api.New(l, api.Options{Gatherer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), V1: r.api, Access: api.Access{Token: token}})
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Serve() }()
 	down := false

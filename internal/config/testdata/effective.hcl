@@ -1,13 +1,15 @@
 agent {
-  name      = "billing-1"
-  region    = "sg"
-  workers   = 8
-  listen    = "unix:///run/leasehold.sock"
-  advertise = "https://tasks.example:7070"
-  poll      = "500ms"
-  presence  = "1m30s"
-  drain     = "0s"
-  token     = env("TOKEN", "")
+  name       = "billing-1"
+  region     = "sg"
+  workers    = 8
+  listen     = "unix:///run/leasehold.sock"
+  advertise  = "https://tasks.example:7070"
+  poll       = "500ms"
+  presence   = "1m30s"
+  drain      = "0s"
+  token      = env("TOKEN", "")
+  read_token = env("SECRET")
+  read_only  = true
 }
 
 store {

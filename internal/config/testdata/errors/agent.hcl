@@ -8,6 +8,7 @@ agent {
   presence  = "1s"
   drain     = "20"
   token     = 1 + "geheim"
+  read_only = "perhaps"
 }
 
 agent "second" {

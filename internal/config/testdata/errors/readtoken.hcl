@@ -1,0 +1,4 @@
+agent {
+  token      = "geheim"
+  read_token = " geheim "
+}
