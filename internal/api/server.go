@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -89,13 +88,11 @@ func New(l net.Listener, o Options) *Server {
 	for _, below := range []string{"/-/", "/api/"} {
 		mux.HandleFunc(below, nothing)
 	}
-	if o.Web != nil {
-		mux.Handle("/", o.Web)
-		mux.Handle("POST "+SignInPath, http.NewCrossOriginProtection().Handler(http.HandlerFunc(gate.signIn)))
-	} else {
-		mux.HandleFunc("/{$}", readOnly(http.HandlerFunc(front)).ServeHTTP)
-		mux.HandleFunc("/", nothing)
+	if o.Web == nil {
+		o.Web = http.HandlerFunc(nothing)
 	}
+	mux.Handle("/", o.Web)
+	mux.Handle("POST "+SignInPath, http.NewCrossOriginProtection().Handler(http.HandlerFunc(gate.signIn)))
 	s := &Server{
 		listener: &listener{l, newConnections(o.Connections, o.Log)}, gate: gate, stop: stop,
 		server: &http.Server{
@@ -171,11 +168,4 @@ func only(method string, next http.Handler) http.HandlerFunc {
 		}
 		next.ServeHTTP(w, r)
 	}
-}
-
-func front(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, "Leasehold\n\n"+
-		"/-/healthy            is the loop turning\n/-/ready              can it take work\n/metrics              for Prometheus\n"+
-		"/api/v1/openapi.json  what the HTTP API is\n")
 }

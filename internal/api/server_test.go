@@ -33,7 +33,7 @@ func serve(t *testing.T, l net.Listener, o Options) func(method, path string, he
 	if o.Gatherer == nil {
 		o.Gatherer = prometheus.NewRegistry()
 	}
-	o.Log = slog.New(slog.DiscardHandler)
+	o.Log, o.Web = slog.New(slog.DiscardHandler), http.HandlerFunc(front)
 	s := New(l, o)
 	if e, ok := l.(everywhere); ok {
 		l = e.Listener
@@ -67,6 +67,15 @@ func serve(t *testing.T, l net.Listener, o Options) func(method, path string, he
 	}
 }
 
+// front stands for the dashboard.
+func front(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" {
+		Problem(w, http.StatusNotFound, "there is no page "+r.URL.Path)
+		return
+	}
+	_, _ = io.WriteString(w, "the dashboard\n")
+}
+
 func listen(t *testing.T, addr string) net.Listener {
 	t.Helper()
 	l, err := Listen(t.Context(), addr)
@@ -91,11 +100,12 @@ func TestEndpoints(t *testing.T) {
 		{"GET", "/-/healthy", 200, "ok\n"},
 		{"GET", "/-/ready", 200, "ok\n"},
 		{"GET", "/metrics", 200, "leasehold_claims_total 0"},
-		{"GET", "/", 200, "/-/ready"},
+		{"GET", "/", 200, "the dashboard"},
 		{"HEAD", "/-/healthy", 200, ""},
 		{"POST", "/-/healthy", 405, "use GET"},
 		{"DELETE", "/metrics", 405, "use GET"},
 		{"GET", "/api/v1/tasks", 404, "nothing is served"},
+		{"GET", "/-/nothing", 404, "nothing is served"},
 		{"GET", "/favicon.ico", 404, "/favicon.ico"},
 	} {
 		got := ask(c.method, c.path)

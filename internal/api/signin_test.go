@@ -32,7 +32,7 @@ func browserOf(t *testing.T, to Access) *browser {
 	t.Helper()
 	l := everywhere{listen(t, "127.0.0.1:0")}
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
-	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { 
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "served %s, read only: %t", r.URL.Path, ReadOnly(r.Context()))
 	})
 	s := New(l, Options{Gatherer: prometheus.NewRegistry(), Access: to, V1: page, Web: page, Reload: page, Pings: page, Log: slog.New(slog.DiscardHandler)})
