@@ -40,7 +40,10 @@ func (d *Dashboard) overview(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{Now: r.now, Capped: all.capped, Doctor: d.checkup(r)}
+	o := &overview{Now: r.now, Capped: all.capped}
+	if o.Doctor, err = d.Checkups.Look(r.ctx); err != nil {
+		return nil, err
+	}
 	for _, a := range all.agents {
 		o.Agents++
 		if a.State == store.AgentWorking {

@@ -17,7 +17,9 @@ type Options struct {
 	Store ops.Everything
 	Bulk  ops.BulkWork // of the store
 	Log   *slog.Logger
-	Agent string // name of this agent, for the foot of each page
+	// Checkups are of the store, and shared with all who ask within this agent.
+	Checkups *ops.Checkups
+	Agent    string // name of this agent, for the foot of each page
 	// Where names the store without its password.
 	Where string
 	// Version is the binary's.
@@ -27,11 +29,10 @@ type Options struct {
 // Dashboard answers for pages, and for what they load.
 type Dashboard struct {
 	Options
-	mux     *http.ServeMux
-	shared  *shared
-	cross   *http.CrossOriginProtection
-	checked checkups
-	paces   paces
+	mux    *http.ServeMux
+	shared *shared
+	cross  *http.CrossOriginProtection
+	paces  paces
 }
 
 // requestTimeout bounds what is done for one page. It is less than the listener's read timeout, at which net/http ends the context of a

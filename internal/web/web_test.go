@@ -64,6 +64,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, store: &counted{Store: s}}
 	r.web = New(Options{
 		Store: r.store, Bulk: batch.NewBulk(s, ops.NamedSignature), Log: slog.New(slog.DiscardHandler), Agent: "billing-1", Where: "sqlite:x",
+		Checkups: ops.NewCheckups(s),
 	})
 	return r
 }

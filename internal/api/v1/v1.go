@@ -28,6 +28,8 @@ type Options struct {
 	Store Store
 	Bulk  ops.BulkWork // of the store
 	Log   *slog.Logger
+	// Checkups are of the store, and shared with all who ask within this agent.
+	Checkups *ops.Checkups
 	// Healthy fails where this agent's loop is stuck; nil: it is not.
 	Healthy func() error
 	// Configuration returns the blocks of the configuration that is in force in this agent, and the type of it that claims rows of a type ("": none).
@@ -48,7 +50,6 @@ type API struct {
 	mux     *http.ServeMux
 	bounds  bounds
 	health  health
-	checkup checkup
 	news    shared[*news]
 	watched watched
 	glances shared[glances]
