@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,8 +58,8 @@ func nav() []entry {
 	}
 }
 
-// page answers with a page, or with its main part alone.
-func (d *Dashboard) page(p page) http.HandlerFunc {
+// page answers with a page, or with its main part alone. single says that it is one page, but for its query, and not one of each task or the like.
+func (d *Dashboard) page(p page, single bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
 			d.fail(w, r, &mistaken{"a page takes no body"})
@@ -76,7 +77,7 @@ func (d *Dashboard) page(p page) http.HandlerFunc {
 			main, err := rendered(v, readOnly)
 			return v, main, err
 		}
-		v, main, err := d.shared.read(r.Context(), address(r, readOnly), read)
+		v, main, err := d.shared.read(r.Context(), address(r, readOnly), !single || r.URL.RawQuery != "", read)
 		if err != nil {
 			d.fail(w, r, err)
 			return
@@ -137,7 +138,7 @@ type failure struct {
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := failureOf(err)
 	if f.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", retryAfter(err))
 		if r.Context().Err() == nil {
 			d.Log.Debug("a page of the dashboard failed", "path", r.URL.Path, "err", err)
 		}
@@ -149,6 +150,14 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	d.write(w, r, f.Status, v, main)
+}
+
+// retryAfter is when to try again, in seconds.
+func retryAfter(err error) string {
+	if spent, ok := errors.AsType[*spentError](err); ok {
+		return strconv.Itoa(spent.seconds())
+	}
+	return "1"
 }
 
 func failureOf(err error) failure {
@@ -177,7 +186,7 @@ func failureOf(err error) failure {
 		return failure{http.StatusForbidden, "Read only", r.text}
 	}
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, errBusy), errors.As(err, new(*spentError)):
 		return failure{http.StatusServiceUnavailable, "Busy", err.Error()}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return failure{http.StatusServiceUnavailable, "Too slow", "the store has not answered within " + requestTimeout.String()}

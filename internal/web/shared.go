@@ -14,9 +14,12 @@ import (
 const (
 	freshFor   = 1500 * time.Millisecond // a page is not read again before that
 	mostAtOnce = 4                       // pages that are read at once
-	mostKept   = 64                      // pages: of a few hundred KiB at most, as their lists and documents are bounded
-	waitFor    = 3 * time.Second         // for a place to read
+	mostKept   = 64                      // pages with an address of their own: of a few hundred KiB at most, as their lists and documents are bounded
+	waitFor    = 3 * time.Second         // for time and a place to read
 )
+
+// errBroken is the error of a page that panicked, for those who waited for it.
+var errBroken = errors.New("the page cannot be read: the agent's log has the reason")
 
 // errBusy says that there was no place in time.
 var errBusy = errors.New("the agent is busy with other pages: try again in a moment")
@@ -24,28 +27,42 @@ var errBusy = errors.New("the agent is busy with other pages: try again in a mom
 // shared has pages read once for all who ask for the same within a moment, and few at once.
 type shared struct {
 	places *semaphore.Weighted
+	budget budget // of pages with an address of their own
 
 	mu   sync.Mutex
 	kept map[string]*reading
+	own  int // of kept: those with an address of their own
 }
 
 // reading is a page that is being read, or was.
 type reading struct {
+	own  bool          // it has an address of its own
 	done chan struct{} // closed once the rest is set
-	at   time.Time     // when it began
+	at   time.Time     // when it began to be read
 	main []byte
 	view *view
 	err  error
 }
 
-func newShared() *shared {
-	return &shared{places: semaphore.NewWeighted(mostAtOnce), kept: map[string]*reading{}}
+// serves reports whether a page is for those who ask now, too: once it is there, only for a moment.
+func (r *reading) serves(now time.Time) bool {
+	select {
+	case <-r.done:
+		return now.Sub(r.at) < freshFor
+	default:
+		return true
+	}
 }
 
-// read returns what address shows: as it was read a moment ago, or by make. The one who reads does so for all that ask meanwhile.
-func (s *shared) read(ctx context.Context, address string, read func() (*view, []byte, error)) (*view, []byte, error) {
+func newShared() *shared {
+	return &shared{places: semaphore.NewWeighted(mostAtOnce), budget: newBudget(), kept: map[string]*reading{}}
+}
+
+// read returns what address shows: as it was read a moment ago, or by read. The one who reads does so for all that ask meanwhile. Addresses of
+// their own are all but those of the main pages.
+func (s *shared) read(ctx context.Context, address string, own bool, read func() (*view, []byte, error)) (*view, []byte, error) {
 	s.mu.Lock()
-	if r := s.kept[address]; r != nil && time.Since(r.at) < freshFor {
+	if r := s.kept[address]; r != nil && r.serves(time.Now()) {
 		s.mu.Unlock()
 		select {
 		case <-r.done:
@@ -55,41 +72,89 @@ func (s *shared) read(ctx context.Context, address string, read func() (*view, [
 		}
 	}
 	s.trim()
-	r := &reading{done: make(chan struct{}), at: time.Now()}
-	s.kept[address] = r
+	r := &reading{own: own, done: make(chan struct{}), err: errBroken}
+	s.keep(address, r)
 	s.mu.Unlock()
-	r.view, r.main, r.err = s.inPlace(ctx, read)
+	defer s.end(address, r)
+	r.err = s.inPlace(ctx, own, func() error {
+		var err error
+		r.at = time.Now()
+		r.view, r.main, err = read()
+		return err
+	})
+	return r.view, r.main, r.err
+}
+
+// end lets those who wait for a page have it, or its error. After that the next one tries again.
+func (s *shared) end(address string, r *reading) {
 	if r.err != nil {
 		s.mu.Lock()
-		if s.kept[address] == r { // the next one tries again
-			delete(s.kept, address)
+		if s.kept[address] == r {
+			s.drop(address)
 		}
 		s.mu.Unlock()
 	}
 	close(r.done)
-	return r.view, r.main, r.err
 }
 
-// inPlace reads once there is a place.
-func (s *shared) inPlace(ctx context.Context, read func() (*view, []byte, error)) (*view, []byte, error) {
+// inPlace reads once there is time and a place.
+func (s *shared) inPlace(ctx context.Context, own bool, read func() error) error {
 	wait, cancel := context.WithTimeout(ctx, waitFor)
 	defer cancel()
+	var used time.Duration
+	if own {
+		leave, err := s.budget.enter(wait)
+		if err != nil {
+			return err
+		}
+		defer func() { leave(used) }()
+	}
 	if s.places.Acquire(wait, 1) != nil {
-		return nil, nil, errBusy
+		return errBusy
 	}
 	defer s.places.Release(1)
+	began := time.Now()
+	defer func() { used = time.Since(began) }()
 	return read()
 }
 
-// trim makes room: what is old goes, and where that is not enough, all that has been read. s.mu is held.
+// keep has a page wait for those who ask for it. s.mu is held.
+func (s *shared) keep(address string, r *reading) {
+	s.drop(address)
+	s.kept[address] = r
+	if r.own {
+		s.own++
+	}
+}
+
+// drop forgets a page. s.mu is held.
+func (s *shared) drop(address string) {
+	if r := s.kept[address]; r != nil && r.own {
+		s.own--
+	}
+	delete(s.kept, address)
+}
+
+// trim makes room: what is old goes, and where that is not enough, all that has been read but the main pages. Those that are being read, or wait
+// for it, are few: see ownWaiting. s.mu is held.
 func (s *shared) trim() {
+	now := time.Now()
 	for address, r := range s.kept {
-		if time.Since(r.at) >= freshFor {
-			delete(s.kept, address)
+		if !r.serves(now) {
+			s.drop(address)
 		}
 	}
-	if len(s.kept) >= mostKept {
-		clear(s.kept)
+	if s.own < mostKept {
+		return
+	}
+	for address, r := range s.kept {
+		select {
+		case <-r.done:
+			if r.own {
+				s.drop(address)
+			}
+		default:
+		}
 	}
 }
 
@@ -97,6 +162,7 @@ func (s *shared) trim() {
 func (s *shared) forget() {
 	s.mu.Lock()
 	clear(s.kept)
+	s.own = 0
 	s.mu.Unlock()
 }
 

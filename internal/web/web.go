@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/api"
@@ -43,7 +44,7 @@ const requestTimeout = 12 * time.Second
 func New(o Options) *Dashboard {
 	d := &Dashboard{Options: o, mux: http.NewServeMux(), shared: newShared(), cross: http.NewCrossOriginProtection()}
 	for pattern, p := range d.pages() {
-		d.mux.Handle("GET "+pattern, d.page(p))
+		d.mux.Handle("GET "+pattern, d.page(p, !strings.Contains(pattern, "/{") || pattern == "/{$}"))
 	}
 	for pattern, c := range d.changes() {
 		d.mux.Handle("POST "+pattern, d.cross.Handler(d.change(c)))

@@ -223,8 +223,12 @@ func TestFewAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.store.held = make(chan struct{})
 	var all sync.WaitGroup
-	for i := range mostAtOnce {
-		all.Go(func() { r.send("GET", "/?n="+string(rune('a'+i)), "") })
+	for i := range 2 * ownAtOnce { // of which some wait
+		all.Go(func() { r.send("GET", "/types?n="+string(rune('a'+i)), "") })
+	}
+	require.Eventually(t, func() bool { return r.store.reads.Load() == ownAtOnce }, 20*time.Second, time.Millisecond)
+	for _, path := range []string{"/", "/flow"} {
+		all.Go(func() { r.send("GET", path, "") })
 	}
 	require.Eventually(t, func() bool { return r.store.reads.Load() == mostAtOnce }, 20*time.Second, time.Millisecond)
 	w := r.send("GET", "/types", "")
