@@ -42,6 +42,7 @@ type cli struct {
 	Schedule   scheduleCmd     `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
 	Sequence   sequenceCmd     `cmd:"" help:"List and show sequences of tasks, and skip, retry or cancel what blocks them."`
 	Chunks     chunksCmd       `cmd:"" help:"List, show, verify, pause, resume, cancel, retry and roll back plans of chunks."`
+	Audit      auditCmd        `cmd:"" help:"List who changed what, newest first."`
 	Ping       pingCmd         `cmd:"" help:"Report the progress of a task, from inside its command."`
 	Version    versionCmd      `cmd:"" help:"Print the version."`
 	Completion completionCmd   `cmd:"" help:"Print a completion script for bash, zsh or fish."`

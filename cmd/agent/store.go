@@ -45,6 +45,7 @@ type dataStore interface {
 	ops.Batches
 	ops.Bulks
 	ops.Glances
+	ops.Audits
 	batch.Store
 	batch.BulkStore
 	schedule.Store

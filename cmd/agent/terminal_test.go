@@ -77,6 +77,7 @@ func looks() map[string]struct {
 	return map[string]look{
 		"agents":               {[]string{"agents", "--all"}, 0},
 		"agents-regions":       {[]string{"agents", "regions"}, 0},
+		"audit":                {[]string{"audit"}, 0},
 		"batch-list":           {[]string{"batch", "list"}, 0},
 		"batch-show":           {[]string{"batch", "show", "1"}, 0},
 		"bulk":                 {[]string{"task", "retry", "--change", "1"}, 1},

@@ -50,4 +50,5 @@ type Everything interface {
 	ChunkPlans
 	Bulks
 	Activities
+	Audits
 }

@@ -54,7 +54,7 @@ func nav() []entry {
 	return []entry{
 		{"Overview", "/", "overview"}, {"Tasks", "/tasks", "tasks"}, {"Batches", "/batches", "batches"}, {"Chunks", "/chunks", "chunks"},
 		{"Schedules", "/schedules", "schedules"}, {"Flow", "/flow", "flow"}, {"Failures", "/failures", "failures"},
-		{"Types", "/types", "types"}, {"Agents", "/agents", "agents"}, {"Doctor", "/doctor", "doctor"},
+		{"Types", "/types", "types"}, {"Agents", "/agents", "agents"}, {"Audit", "/audit", "audit"}, {"Doctor", "/doctor", "doctor"},
 	}
 }
 

@@ -83,6 +83,7 @@ func (d *Dashboard) pages() map[string]page {
 		"/types/{name}":     d.typePage,
 		"/failures":         d.failures,
 		"/doctor":           d.doctor,
+		"/audit":            d.audit,
 	}
 }
 

@@ -34,6 +34,8 @@ func TestPages(t *testing.T) {
 			{"/types", "types", []string{"invoice", "invoices", "paused"}},
 			{"/types/paused", "type", []string{"the bank is down", "Resume", "Policy", "retry.limit"}},
 			{"/agents", "agents", []string{"billing-1", "working", "of 4", "Cordon", "Drain"}},
+			{"/audit", "audit", []string{"alice", "pause", "type paused", "the bank is down", "By"}},
+			{"/audit?requested_by=nobody", "audit-none", []string{"Nothing that matches was changed"}},
 			{"/doctor", "doctor", []string{"not healthy", "orphans", "Remedy", "leasehold resume paused"}},
 			{"/tasks/change?verb=retry&type=invoice&state=failed", "change", []string{"2 tasks match now", "Leave it"}},
 		} {

@@ -53,4 +53,12 @@ INSERT INTO chunk_range (task_id, plan, state, pass, step, item, planned, after_
     (8000000001, 'events-ESC[2J-of-the-whole-of-last-year', 'failed', 1, 1, 1, 1, NULL, '"key-ESC[2J-一二三四五六七八九十"', 1000, 3);
 INSERT INTO bulk_change (id, requested_at, from_id, up_to, after_id, looked, done, refused, verb, filter, requested_by, reason, ended_at)
 VALUES (1, {-73 hours}, 0, 100, 100, 100, 90, 10, 'retry', '{"type":"invoice.send"}', 'alice BEL', 'the bank is up ESC[2J', {-73 hours});
+INSERT INTO audit (at, requested_by, verb, task_id, batch_id, schedule, chunks, agent, type, reason, answer) VALUES
+    ({-73 hours}, 'alice ESC[2J who has a long name, and whom a long line is about', 'cancel', 9000000001, NULL, NULL, NULL, NULL, NULL, NULL, 'cancelled'),
+    ({-72 hours}, NULL, 'retry', NULL, 1, NULL, NULL, NULL, NULL, NULL, 'retrying'),
+    ({-71 hours}, 'bob', 'pause', NULL, NULL, 'nightly-ESC[2J-report-of-a-customer-with-a-long-name', NULL, NULL, NULL, NULL, 'paused'),
+    ({-70 hours}, 'bob RLO', 'pause', NULL, NULL, NULL, 'events-ESC[2J-of-the-whole-of-last-year', NULL, NULL, NULL, 'paused CSI31m'),
+    ({-69 hours}, 'bob', 'drain', NULL, NULL, NULL, NULL, 1, NULL, NULL, 'requested'),
+    ({-68 hours}, 'carol', 'pause', NULL, NULL, NULL, NULL, NULL, 'café.北京.emoji-👩‍🚀', 'the bank is down ESC[2J until further notice, says its support', 'paused'),
+    ({-67 hours}, 'carol', 'retry', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'bulk change 1: {"type":"invoice.send"}');
 UPDATE schema_version SET applied_at = {-73 hours};

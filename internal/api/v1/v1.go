@@ -167,6 +167,7 @@ func (a *API) routes() []route {
 			{"GET /plan", a.getPlan},
 			{"GET /orphans", a.listOrphans},
 			{"GET /pauses", a.listPauses},
+			{"GET /audit", a.listAudit},
 			{"GET /declarations", a.listDeclarations},
 			{"GET /declarations/{kind}/{name}", a.getDeclaration},
 			{"GET /events", a.streamEvents},

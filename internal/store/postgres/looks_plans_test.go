@@ -136,3 +136,29 @@ func TestAPageOfALargeBatchReadsFewRows(t *testing.T) {
 		require.Equal(t, []task.ID{50001}, page(store.TaskFilter{Batch: 2, Before: 50002}))
 	}
 }
+
+// How many pages a list of the audit touches does not depend on how much there is, nor on how much is about one task.
+func TestAuditReadsFewEntries(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec(t, `
+		INSERT INTO SCHEMA.audit (verb, task_id, answer) SELECT 'cancel', n, 'cancelled' FROM generate_series(1, 40000) AS n;
+		INSERT INTO SCHEMA.audit (verb, task_id, batch_id, answer) SELECT 'retry', 7, 3, 'pending' FROM generate_series(1, 40000) AS n;
+		INSERT INTO SCHEMA.audit (verb, type, answer) SELECT 'pause', 'a', 'paused' FROM generate_series(1, 40000) AS n`)
+	for _, analysed := range []bool{false, true} {
+		if analysed {
+			h.exec(t, `ANALYZE SCHEMA.audit`)
+		}
+		for _, f := range []store.AuditFilter{
+			{}, {Task: 5000}, {Task: 7}, {Batch: 3}, {Batch: 3, Task: 7}, {Task: 7, Before: 60000}, {Before: 30000}, {Task: 999999}, {Task: 7, Verb: "x"},
+		} {
+			look, err := h.ListAudit(t.Context(), f)
+			require.NoError(t, err)
+			requirePages(t, h.AuditTexts(t, f, look.From), map[string]int{"": 100})
+		}
+	}
+	look, err := h.ListAudit(t.Context(), store.AuditFilter{Task: 7, Verb: "cancel", Look: 50000})
+	require.NoError(t, err)
+	require.Len(t, look.Entries, 1)
+	require.Zero(t, look.From)
+}

@@ -499,8 +499,8 @@ CREATE TABLE {schema}.audit (
     reason   text,               -- that was given, of changes of types
     answer   text NOT NULL
 );
-CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
-CREATE INDEX audit_batch ON {schema}.audit (batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX audit_task ON {schema}.audit (task_id, id) WHERE task_id IS NOT NULL;
+CREATE INDEX audit_batch ON {schema}.audit (batch_id, id) WHERE batch_id IS NOT NULL;
 
 -- Changes of all tasks that match a filter: functions/bulk.sql. Agents look at tasks by rising ids, up to up_to, and move after_id in the
 -- transaction that changes them. So each is changed once at most.

@@ -37,6 +37,10 @@ func TestPlans(t *testing.T) {
 	require.NoError(t, err)
 	batch, err := h.sql.ListBatches.Fill("{where}", "id = @id")
 	require.NoError(t, err)
+	audit, err := h.sql.Audit.FillAll("{of}", "id < @before", "{where}", "verb = @verb")
+	require.NoError(t, err)
+	auditOfTask, err := h.sql.Audit.FillAll("{of}", "task_id = @task AND id < @before", "{where}", "verb = @verb")
+	require.NoError(t, err)
 	plans := map[*sqltext.Query][]string{
 		h.sql.HeadDue:                  {"USING COVERING INDEX task_due" + below},
 		h.sql.HeadRollback:             {"USING COVERING INDEX task_rollback" + below},
@@ -52,6 +56,8 @@ func TestPlans(t *testing.T) {
 		h.sql.LookBulkType:             {"SEARCH task_archive USING INDEX task_archive_type (type=? AND rowid>? AND rowid<?)"},
 		h.sql.LookBulkAgain:            {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.BatchSpan:                {"INDEX task_batch (batch_id=?)", "USING COVERING INDEX task_archive_batch (batch_id=?)"},
+		audit:                          {"SEARCH audit USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+		auditOfTask:                    {"INDEX audit_task (task_id=? AND rowid>? AND rowid<?)"},
 		h.sql.Glance:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.Newest:                   {byID, "SEARCH follow USING INTEGER PRIMARY KEY", "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.OpenBulks:                {"INDEX bulk_change_open"},

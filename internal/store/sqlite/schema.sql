@@ -501,6 +501,8 @@ CREATE TABLE audit (
     reason   TEXT,
     answer   TEXT NOT NULL
 ) STRICT;
+CREATE INDEX audit_task ON audit (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX audit_batch ON audit (batch_id) WHERE batch_id IS NOT NULL;
 
 -- Types that operators have paused: agents claim no rows of these. Each agent reads it more often than once a second.
 CREATE TABLE type_pause (

@@ -70,6 +70,16 @@ func (q *Query) Fill(placeholder, text string) (*Query, error) {
 	return Compile(q.Name, strings.ReplaceAll(q.source, placeholder, text), q.dialect)
 }
 
+// FillAll is Fill of several placeholders, each followed by its text.
+func (q *Query) FillAll(pairs ...string) (*Query, error) {
+	return Compile(q.Name, strings.NewReplacer(pairs...).Replace(q.source), q.dialect)
+}
+
+// Takes returns those of the arguments that the query has a place for.
+func (q *Query) Takes(args ...Arg) []Arg {
+	return slices.DeleteFunc(slices.Clone(args), func(a Arg) bool { return !slices.Contains(q.Names, a.Name) })
+}
+
 // compiler walks a text once, token by token.
 type compiler struct {
 	in      string

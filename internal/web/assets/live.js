@@ -100,7 +100,7 @@
     setInterval(() => { if (wanted || Date.now() - last > most) read(); }, 500);
   }
 
-  const places = { o: '/', t: '/tasks', b: '/batches', c: '/chunks', s: '/schedules', w: '/flow', f: '/failures', y: '/types', a: '/agents', d: '/doctor' };
+  const places = { o: '/', t: '/tasks', b: '/batches', c: '/chunks', s: '/schedules', w: '/flow', f: '/failures', y: '/types', a: '/agents', u: '/audit', d: '/doctor' };
   let went = 0;
   function move(by) {
     const rows = [...main.querySelectorAll('.rows tbody tr')].filter((r) => r.querySelector('a'));
