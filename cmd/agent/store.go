@@ -46,6 +46,7 @@ type dataStore interface {
 	ops.Bulks
 	ops.Glances
 	ops.Audits
+	ops.Flows
 	batch.Store
 	batch.BulkStore
 	schedule.Store

@@ -51,4 +51,5 @@ type Everything interface {
 	Bulks
 	Activities
 	Audits
+	Flows
 }

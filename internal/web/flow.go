@@ -12,7 +12,7 @@ import (
 
 const listSequences = 100
 
-// flow shows what holds tasks back: pauses, breakers, types whose slots are all in use, and sequences.
+// flow shows what holds tasks back: pauses, breakers, types whose slots are all in use, limits, rates, tenants, locks and sequences.
 func (d *Dashboard) flow(r *request) (*view, error) {
 	all, err := d.readTypes(r)
 	if err != nil {
@@ -22,14 +22,19 @@ func (d *Dashboard) flow(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	held, err := d.readWaiting(r)
+	if err != nil {
+		return nil, err
+	}
 	data := struct {
-		Now       time.Time
+		Now time.Time
+		*waiting
 		Held      []typeRow // paused, or with an open breaker
 		Full      map[string][]string
 		Sequences []store.SequenceInfo
 		Most      int
 		Said      string
-	}{Now: r.now, Full: map[string][]string{}, Sequences: seqs.List, Most: listSequences, Said: r.said()}
+	}{Now: r.now, waiting: held, Full: map[string][]string{}, Sequences: seqs.List, Most: listSequences, Said: r.said()}
 	for _, t := range all.list {
 		if t.Pause != nil || t.Breaker != nil || t.Orphans {
 			data.Held = append(data.Held, t)

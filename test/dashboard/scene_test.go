@@ -67,6 +67,24 @@ task "event" {
     argv = ["sh", "-c", "test $((LEASEHOLD_TASK_ID %% 4)) != 0"]
   }
 }
+task "mail" {
+  timeout = "1h"
+  limit   = 1
+  tenant {
+    limit = 1
+  }
+  command {
+    argv = ["sh", "-c", "while [ ! -e %[1]s/go ]; do sleep 0.3; done"]
+  }
+}
+task "sync" {
+  timeout = "1h"
+  rate    = "30/m"
+  burst   = 5
+  command {
+    argv = ["sh", "-c", "while [ ! -e %[1]s/go ]; do sleep 0.3; done"]
+  }
+}
 chunks "events" {
   task = "event"
   source {
@@ -149,6 +167,23 @@ func (s *scene) fill() {
 	})
 	s.until("ledger", "failed")
 	s.until("long", "running")
+	s.wait()
+}
+
+// wait has tasks wait for limits, tenants and locks.
+func (s *scene) wait() {
+	s.enqueue("mail", "mail", "--tenant", "acme")
+	s.enqueue("mail of acme", "mail", "--tenant", "acme")
+	s.enqueue("mail of globex", "mail", "--tenant", "globex <b>Inc</b>")
+	s.until("mail", "running")
+	s.enqueue("sync", "sync", "--lock", "mailbox-7")
+	s.until("sync", "running")
+	s.enqueue("sync behind", "sync", "--lock", "mailbox-7")
+	harness.Until(s.t, time.Minute, "a task is to wait for its lock", func() bool {
+		var flow struct{ Locks []struct{ Waiting int } }
+		s.get("/api/v1/flow", &flow)
+		return len(flow.Locks) == 1 && flow.Locks[0].Waiting == 1
+	})
 }
 
 // makeEvents makes the table that is cut into chunks.

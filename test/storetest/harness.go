@@ -191,11 +191,11 @@ func Checks() []Check {
 	return all
 }
 
-// Explained lists the checks of why tasks are not running, of what doctor finds, of what those read who follow tasks, and of lists of the audit. The model has none of that.
+// Explained lists the checks of why tasks are not running, of what doctor finds, of what those read who follow tasks, of lists of the audit, and of what waits for limits and locks. The model has none of that.
 func Explained() []Check {
 	return slices.Concat(
 		part{"situation", situationChecks()}.named(), part{"doctor", doctorChecks()}.named(), part{"glance", glanceChecks()}.named(),
-		part{"audit", auditChecks()}.named(),
+		part{"audit", auditChecks()}.named(), part{"flow", flowChecks()}.named(),
 	)
 }
 

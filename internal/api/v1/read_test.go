@@ -121,6 +121,7 @@ func TestReading(t *testing.T) {
 		require.Contains(t, older, "requested_by=alice")
 		r.is(200, "GET", older, "", `"verb":"pause","answer":"paused","reason":"the bank is down","type":"invoice.send"}]`)
 		r.is(200, "GET", "/audit?task=1", "", `{"audit":[]}`)
+		r.is(200, "GET", "/flow", "", `"limits":[]`, `"tenants":[{"running":0,"type":"invoice.send","tenant":"acme","waiting":5}]`, `"locks":[]`)
 		r.is(400, "GET", "/audit?since=soon", "", "an age such as 2h")
 		r.is(400, "GET", "/audit?batch=x", "", "whole number")
 		r.is(200, "GET", "/declarations?kind=task", "", `"timeout":"\"30s\""`)

@@ -168,6 +168,7 @@ func (a *API) routes() []route {
 			{"GET /orphans", a.listOrphans},
 			{"GET /pauses", a.listPauses},
 			{"GET /audit", a.listAudit},
+			{"GET /flow", a.getFlow},
 			{"GET /declarations", a.listDeclarations},
 			{"GET /declarations/{kind}/{name}", a.getDeclaration},
 			{"GET /events", a.streamEvents},

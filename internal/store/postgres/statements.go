@@ -34,7 +34,7 @@ type statements struct {
 	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, ListAgents, OrderAgent  *sqltext.Query
 	DeclareBlocks, DeclaredBlocks, Declarations, BlockHistory, PutPolicies, Policies          *sqltext.Query
 	Enqueue, EnqueueLive, FindKey, Get, History, List, ListOfBatch, Stats, Counts, CountsHeld *sqltext.Query
-	Glance, Newest, AuditEdge, Audit                                                          *sqltext.Query
+	Glance, Newest, AuditEdge, Audit, FlowLimits, FlowTenants, FlowTenantUse, FlowLocks       *sqltext.Query
 	Window, Few, Span                                                                         *sqltext.Query
 	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                           *sqltext.Query
 	CreateBatch, SealBatch, CancelBatch, RetryBatch, RollbackBatch, Batches, IsBatch, BatchFailures, BatchTasks,

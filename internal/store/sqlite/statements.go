@@ -57,7 +57,7 @@ type statements struct {
 	AgentName, ForgetBlockDeclarers, PutBlock, PutDeclarer, DeclaredBlocks, Declarations, BlockHistory *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
 	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow    *sqltext.Query
-	Glance, Newest, AuditEdge, Audit                                                       *sqltext.Query
+	Glance, Newest, AuditEdge, Audit, FlowLimits, FlowTenants, FlowTenantUse, FlowLocks    *sqltext.Query
 	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers *sqltext.Query
 	CountDue, CountRollback, CountHeld, CountTurns, CountAfter, CountRunning,
 	LiveDepth, FinishedDepth, FollowerDepth, Few, Gather, NextPair, NextType, CountPair, CountDueOfPair, CountDueOfTenants, CountFirst *sqltext.Query
