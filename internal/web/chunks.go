@@ -98,9 +98,14 @@ func (d *Dashboard) chunkPage(r *request) (*view, error) {
 		Plan   *store.ChunkPlanInfo
 		Failed []ops.FailedRange
 		Passes []passRow
+		Pace   []string
+		Proof  *proof
 		Verbs  []verb
 		Said   string
-	}{Now: r.now, Plan: c.ChunkPlanInfo, Failed: c.Failed, Said: r.said()}
+	}{Now: r.now, Plan: c.ChunkPlanInfo, Failed: c.Failed, Pace: paceOf(c.ChunkPlanInfo), Said: r.said()}
+	if data.Proof, err = d.prove(r, c.ChunkPlanInfo); err != nil {
+		return nil, err
+	}
 	for _, p := range c.Passes {
 		data.Passes = append(data.Passes, passOf(p, r.now))
 	}

@@ -44,7 +44,9 @@ func TestFlowOfLimits(t *testing.T) {
 
 // TestPerTime writes rates as they are declared.
 func TestPerTime(t *testing.T) {
-	for rate, want := range map[float64]string{100: "100/s", 1: "1/s", 0.5: "30/m", 1.0 / 60: "1/m", 10.0 / 3600: "10/h", 0.1 / 3600: "0.1/h", 1.5: "1.5/s"} {
+	for rate, want := range map[float64]string{
+		100: "100/s", 1: "1/s", 0.5: "30/m", 1.0 / 60: "1/m", 10.0 / 3600: "10/h", 0.1 / 3600: "0.1/h", 1.5: "1.5/s",
+	} {
 		require.Equal(t, want, perTime(rate))
 	}
 }

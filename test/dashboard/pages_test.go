@@ -26,7 +26,7 @@ func TestPages(t *testing.T) {
 			{"/batches?name=November+%3Cb%3Einvoices%3C%2Fb%3E", "batches", []string{"November <b>invoices</b>", "partially failed", "100%"}},
 			{"/batches/1", "batch", []string{"What went wrong", "Retry 2 tasks", "succeeded", "November <b>invoices</b>"}},
 			{"/chunks", "chunks", []string{"events", "over"}},
-			{"/chunks/events", "chunk", []string{"Pass 1", "10 chunks, 1,000 rows", "failed", "Ranges that failed", "of 1000."}},
+			{"/chunks/events", "chunk", []string{"Pass 1", "10 chunks, 1,000 rows", "failed", "Ranges that failed", "of 1000.", "Verify", "without a gap", "leasehold chunks verify events"}},
 			{"/schedules", "schedules", []string{"nightly", "02:15 every day", "yearly"}},
 			{"/schedules/nightly", "schedule", []string{"Europe/Berlin", "Fire now", "(redacted)", "not fired yet"}},
 			{"/flow", "flow", []string{"the bank is down", "alice", "account-7", "blocked", "No present agent declares",
