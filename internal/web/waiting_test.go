@@ -22,7 +22,8 @@ func TestFlowOfLimits(t *testing.T) {
 		Name: "billing-1", Workers: 4, Types: []string{"mail", "sms", evil}, Presence: time.Minute,
 		Policies: map[task.PolicyHash]store.NamedPolicy{hash: {Type: "mail", Policy: policy}},
 		Limits: []store.TypeLimit{
-			{Name: "mail", Types: []string{"mail", evil}, Most: 2, Tenant: store.TenantLimit{Most: 1}}, {Name: "sms", Types: []string{"sms"}, Rate: 0.5, Burst: 3},
+			{Name: "mail", Types: []string{"mail", evil}, Most: 2, Tenant: store.TenantLimit{Most: 1}},
+			{Name: "sms", Types: []string{"sms"}, Rate: 0.5, Burst: 3},
 		},
 	})
 	require.NoError(t, err)

@@ -40,7 +40,8 @@ func flowLimits(t testing.TB, h Harness) {
 	r.limits(store.TypeLimit{Name: kind, Types: []string{kind, "suite.alias"}, Most: 2},
 		store.TypeLimit{Name: "suite.rated", Types: []string{"suite.rated"}, Rate: 0.01, Burst: 2})
 	r.learns()
-	r.Insert(t, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: "suite.alias"})
+	r.Insert(t, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind},
+		store.EnqueueRequest{Type: "suite.alias"})
 	r.Insert(t, store.EnqueueRequest{Type: "suite.rated"}, store.EnqueueRequest{Type: "suite.rated"}, store.EnqueueRequest{Type: "suite.rated"})
 	require.Len(t, r.claim(want(kind, 1)), 1)
 	f = r.flow()

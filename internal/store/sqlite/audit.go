@@ -38,7 +38,8 @@ func (s *Store) ListAudit(ctx context.Context, f store.AuditFilter) (look store.
 func scanAudit(into *[]store.AuditEntry) func(*sql.Rows) error {
 	return func(r *sql.Rows) error {
 		var e store.AuditEntry
-		err := r.Scan(&e.ID, timeOf{&e.At}, &e.RequestedBy, &e.Role, &e.Verb, &e.Answer, &e.Reason, &e.Task, &e.Batch, &e.Type, &e.Schedule, &e.Chunks, &e.Agent)
+		err := r.Scan(&e.ID, timeOf{&e.At}, &e.RequestedBy, &e.Role, &e.Verb, &e.Answer, &e.Reason, &e.Task, &e.Batch, &e.Type,
+			&e.Schedule, &e.Chunks, &e.Agent)
 		*into = append(*into, e)
 		return err
 	}
