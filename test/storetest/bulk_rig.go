@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// bulkStore is a store that changes all tasks that match a filter. The model does not.
+// bulkStore is a store that changes all tasks that match a filter, in steps that package batch decides on. The model decides on its own.
 type bulkStore interface {
 	ops.Bulks
 	batch.BulkStore

@@ -131,6 +131,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		return all
 	case AboutChunks:
 		maps.Copy(all, m.chunkActions())
+		maps.Copy(all, m.bulkActions())
 		return all
 	}
 	maps.Copy(all, map[string]func(*rapid.T){
@@ -146,6 +147,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 	}
 	maps.Copy(all, m.liveActions())
 	maps.Copy(all, m.operateActions())
+	maps.Copy(all, m.bulkActions())
 	maps.Copy(all, m.namedActions())
 	return all
 }
@@ -201,6 +203,8 @@ type machine struct {
 	heldLeases  []*heldLease
 	changed     bool // an action has been about named leases
 	explains    int  // tasks that were explained
+	realBulks   *realBulks
+	bulkIDs     int64 // how many bulk changes there were
 
 	schedules scheduled
 	chunks    chunked

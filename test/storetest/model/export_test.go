@@ -118,3 +118,12 @@ func (s *Store) ForgetTenantTurns() {
 	defer s.mu.Unlock()
 	clear(s.tenantTurns)
 }
+
+// ChangeBulk gives f the newest bulk change, to break it; there may be none.
+func (s *Store) ChangeBulk(f func(*Bulk)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.bulks) > 0 {
+		f(s.bulks[len(s.bulks)-1])
+	}
+}

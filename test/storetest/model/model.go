@@ -43,6 +43,8 @@ type Store struct {
 	listeners         map[*func(store.News)]struct{}
 	batches           map[task.BatchID]*Batch
 	operations        []*Operation      // oldest first; those that are over stay
+	bulks             []*Bulk           // by id, from 1
+	lastBulk          int64             // the bulk change that was carried on last; 0: the next turn is the oldest's
 	pauses            []store.TypePause // by type
 	audit             []Audit
 	redactions        map[string][]string // what the configuration masks that was loaded last, by row type
