@@ -21,6 +21,7 @@ func bulkChecks() []Check {
 		{"cancel", bulkCancels},
 		{"rollback", bulkRollsBack},
 		{"each task once, though it fails again", bulkOnce},
+		{"each task once, though it is retried", bulkCancelsOnce},
 		{"no task that has come since", bulkBound},
 		{"locked rows are tried again", bulkLocked},
 		{"rows that stay locked", bulkStaysLocked},

@@ -148,12 +148,12 @@ func (m *machine) startBulk(t *rapid.T) {
 }
 
 // stepBulk carries on a bulk change on both stores.
-func (m *machine) stepBulk(t *rapid.T, ideal, real func(ctx context.Context, rows int) (model.BulkStepped, error)) {
+func (m *machine) stepBulk(t *rapid.T, ideal, tested func(ctx context.Context, rows int) (model.BulkStepped, error)) {
 	ctx := m.begin()
 	n := rapid.IntRange(1, 3).Draw(t, "tasks")
 	want, err := ideal(ctx, n)
 	require.NoError(m.t, err)
-	got, err := real(ctx, n)
+	got, err := tested(ctx, n)
 	require.NoError(m.t, err)
 	require.Equal(m.t, want, got, "what was carried on")
 }

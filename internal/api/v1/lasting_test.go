@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // TestStreamsBeat follows what never changes to the end of the longest stream, and what has an error, and is left by its client.
@@ -26,7 +28,7 @@ func TestStreamsBeat(t *testing.T) {
 			c := &call{w: w, r: httptest.NewRequestWithContext(ctx, http.MethodGet, Prefix+"/events", http.NoBody), ctx: ctx}
 			defer c.release()
 			began := time.Now()
-			body, err := c.follow(time.Second, next)
+			body, err := c.follow(time.Second, next) //nolint:contextcheck // it has the request's
 			require.NoError(t, err)
 			require.Equal(t, answered, body)
 			require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
@@ -71,6 +73,45 @@ func TestStreamsOfTasksAreBounded(t *testing.T) {
 	resp, _ = s.send("GET " + Prefix + "/tasks" + after)
 	require.Equal(t, 200, resp.StatusCode, "they keep no requests out")
 	require.Len(t, s.api.watched.ids(), 1)
+}
+
+// unreadable is a store that cannot be read from the moment on at which a task was looked at alone.
+type unreadable struct {
+	Store
+
+	from   task.ID
+	broken atomic.Bool
+	failed atomic.Int64
+}
+
+func (u *unreadable) Glance(ctx context.Context, ids []task.ID) ([]store.Glance, error) {
+	if u.broken.Load() {
+		u.failed.Add(1)
+		return nil, errors.New("out of reach")
+	}
+	u.broken.Store(len(ids) == 1 && ids[0] == u.from)
+	return u.Store.Glance(ctx, ids)
+}
+
+// TestStreamsOutlastTheStore begins to follow a task just before the store is out of reach: what was seen before that knows nothing of it.
+func TestStreamsOutlastTheStore(t *testing.T) {
+	s := serve(t, "", false)
+	first, second := s.enqueue(store.EnqueueRequest{Type: "x"}), s.enqueue(store.EnqueueRequest{Type: "x"})
+	broken := &unreadable{Store: s.store, from: second}
+	s.api.Store = broken
+	one := s.follow(fmt.Sprintf("/tasks/%d/events", first), "")
+	require.NoError(t, one(`"state":"pending"`))
+	_, err := s.store.Cancel(t.Context(), first, "")
+	require.NoError(t, err)
+	require.NoError(t, one(`"state":"cancelled"`)) // what was seen is kept for all
+	two := s.follow(fmt.Sprintf("/tasks/%d/events", second), "")
+	require.NoError(t, two(`"state":"pending"`))
+	require.Eventually(t, func() bool { return broken.failed.Load() > 2 }, 20*time.Second, 10*time.Millisecond)
+	_, err = s.store.Cancel(t.Context(), second, "")
+	require.NoError(t, err)
+	broken.from = 0
+	broken.broken.Store(false)
+	require.NoError(t, two(`"state":"cancelled"`), "it was not said to be gone")
 }
 
 // TestCountsEnd counts a table while others ask, until the agent ends, and until the client has gone.
@@ -118,7 +159,8 @@ func TestCountsEnd(t *testing.T) {
 func TestBackfillIsBounded(t *testing.T) {
 	r := onSQLite(t)
 	session := r.join("billing-1", "report")
-	r.schedules(session, schedule.Spec{Name: "minutely", Task: "report", Cron: "* * * * *"}, schedule.Spec{Name: "leap", Task: "report", Cron: "0 0 29 2 *"})
+	r.schedules(session, schedule.Spec{Name: "minutely", Task: "report", Cron: "* * * * *"},
+		schedule.Spec{Name: "leap", Task: "report", Cron: "0 0 29 2 *"})
 	const path = "/schedules/minutely/backfill"
 	span := func(from, to, more string) string {
 		return `{"from": "` + from + `", "to": "` + to + `", "dry_run": true` + more + `}`
@@ -145,6 +187,18 @@ func TestBackfillIsBounded(t *testing.T) {
 	require.Greater(t, time.Until(w.write), requestTimeout+writeMargin)
 	require.True(t, r.api.bounds.long.TryAcquire(mostLong))
 	r.is(503, "POST", path, body, "busy")
+}
+
+// TestPagesAreInTheOrderOfBytes has a list in the order of a server's language.
+func TestPagesAreInTheOrderOfBytes(t *testing.T) {
+	list := func() []string { return []string{"a", "B", "é", "z", "A"} }
+	var all []string
+	for from := ""; len(all) < 5; {
+		page, next := named(list(), func(s string) string { return s }, from, 2)
+		all, from = append(all, page...), next
+		require.Equal(t, len(all) == 5, next == "")
+	}
+	require.Equal(t, []string{"A", "B", "a", "z", "é"}, all)
 }
 
 // TestPagesByName reads lists that the store gives as a whole, a page of one at a time.
