@@ -298,6 +298,11 @@ func (a *agent) collector() *telemetry.StoreCollector {
 		for _, o := range orphans {
 			plain.RegionOrphans[o.Region] += o.Due
 		}
+		if err != nil {
+			return plain, err
+		}
+		halted, err := a.store.Halted(ctx)
+		plain.ParkedSchedules, plain.BlockedSequences = halted.Schedules, halted.Sequences
 		return plain, err
 	}, a.metrics.StoreErrors.WithLabelValues("stats"), a.metrics.Outage, a.log)
 	a.registry.MustRegister(c)

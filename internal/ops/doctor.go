@@ -51,6 +51,8 @@ type Diagnoser interface {
 	// Diagnose reads what the store knows of its own health. Each part is bounded in rows and time; one that could not be read is named. The error
 	// is that of Ping: the store is out of reach, refuses the role, or its schema does not admit this binary.
 	Diagnose(ctx context.Context) (*store.Diagnosis, error)
+	// Halted counts what an operator has to act on, for metrics: two of the parts that Diagnose reads.
+	Halted(ctx context.Context) (store.Halted, error)
 }
 
 // check is one thing that is looked at.

@@ -19,6 +19,9 @@ type StoreStats struct {
 	RegionOrphans map[string]int64         // due rows, by region, of types that no present agent with workers of the region declares
 	AgentsPresent int                      // with workers: observers do not count
 	BatchTasks    map[string]int64         // tasks of batches that have not ended, by state
+
+	ParkedSchedules  int              // which no present agent declares; 101: as many or more
+	BlockedSequences map[string]int64 // by a failure, by type; 101 of all types together: as many or more
 }
 
 // WaitingCount counts the waiting rows of one type in one state.
@@ -56,7 +59,7 @@ type StoreCollector struct {
 	every    time.Duration // from then until the next
 	fresh    chan struct{} // closed with the next answer
 
-	waiting, oldest, orphans, regions, agents, batches, counted *prometheus.Desc
+	waiting, oldest, orphans, regions, agents, batches, parked, blocked, counted *prometheus.Desc
 }
 
 // NewStoreCollector makes a collector that reads the store with read, counts read's failures in errors, and reports them to
@@ -78,6 +81,8 @@ func NewStoreCollector(
 			"Number of due rows of a region in which no present agent with workers declares their type.", "region"),
 		agents:  desc("agents_present", "Number of present agents that have workers."),
 		batches: desc("batch_tasks", "Number of tasks of batches that have not ended.", "state"),
+		parked:  desc("schedules_parked", "Number of schedules that fire nothing because no present agent declares them, 101 at most."),
+		blocked: desc("sequences_blocked", "Number of sequences that a failed task blocks, 101 at most of all types.", "type"),
 		counted: prometheus.NewDesc("leasehold_store_counted_timestamp_seconds",
 			"Unix time at which this agent read the figures of the whole store that it reports.", nil, nil),
 	}
@@ -128,7 +133,7 @@ func (c *StoreCollector) due() (bool, <-chan struct{}) {
 
 // Describe implements prometheus.Collector.
 func (c *StoreCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.regions, c.agents, c.batches, c.counted} {
+	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.regions, c.agents, c.batches, c.parked, c.blocked, c.counted} {
 		ch <- d
 	}
 }
@@ -175,6 +180,10 @@ func (c *StoreCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.agents, float64(stats.AgentsPresent))
 	for state, n := range stats.BatchTasks {
 		gauge(c.batches, float64(n), state)
+	}
+	gauge(c.parked, float64(stats.ParkedSchedules))
+	for name, n := range stats.BlockedSequences {
+		gauge(c.blocked, float64(n), name)
 	}
 	gauge(c.counted, float64(asked.UnixMilli())/1000)
 }

@@ -59,6 +59,9 @@ func TestStoreCollectorShowsTheStore(t *testing.T) {
 			RegionOrphans: map[string]int64{"sg": 120},
 			AgentsPresent: 4,
 			BatchTasks:    map[string]int64{"waiting": 190, "succeeded": 10},
+
+			ParkedSchedules:  1,
+			BlockedSequences: map[string]int64{"a": 2},
 		}, nil
 	}
 	scene(t, read, func(scrape func() string, _ prometheus.Counter) {
@@ -70,6 +73,8 @@ func TestStoreCollectorShowsTheStore(t *testing.T) {
 			"leasehold_store_oldest_due_seconds type=a 1.5",
 			"leasehold_store_orphans type=gone 2",
 			"leasehold_store_region_orphans region=sg 120",
+			"leasehold_store_schedules_parked 1",
+			"leasehold_store_sequences_blocked type=a 2",
 			"leasehold_store_waiting state=pending type=a 3",
 			"leasehold_store_waiting state=retry_pending type=a 1", "",
 		}, "\n"), scrape())

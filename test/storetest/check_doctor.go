@@ -322,6 +322,7 @@ func doctorParked(t testing.TB, h Harness) {
 	require.Equal(t, "a", f.About)
 	near(t, r.Now(), *f.Since)
 	require.Contains(t, f.Remedy, "leasehold schedule rm a")
+	require.Equal(t, store.Halted{Schedules: 1, Sequences: map[string]int64{}}, r.halted())
 }
 
 func doctorSequences(t testing.TB, h Harness) {
@@ -336,6 +337,7 @@ func doctorSequences(t testing.TB, h Harness) {
 	f := r.finds("sequence_blocked", ops.Problem)[0]
 	near(t, r.Now(), *f.Since)
 	require.Equal(t, "leasehold sequence retry "+kind+" s, or skip or cancel", f.Remedy)
+	require.Equal(t, store.Halted{Sequences: map[string]int64{kind: 1}}, r.halted())
 	_, err := r.Retry(r.ctx, rows[0], "alice")
 	require.NoError(t, err)
 	r.healthy()

@@ -85,3 +85,13 @@ func glanceNewest(t testing.TB, h Harness) {
 		{ID: finished[1], Type: kind, State: task.StateSucceeded}, {ID: finished[2], Type: kind, State: task.StateSucceeded},
 	}, got)
 }
+
+// halted counts what is halted.
+func (r *rig) halted() store.Halted {
+	r.t.Helper()
+	x, ok := r.Harness.(ops.Diagnoser)
+	require.True(r.t, ok)
+	h, err := x.Halted(r.ctx)
+	require.NoError(r.t, err)
+	return h
+}

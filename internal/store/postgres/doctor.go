@@ -91,6 +91,21 @@ func (s *Store) Diagnose(ctx context.Context) (*store.Diagnosis, error) {
 	return d, nil
 }
 
+// Halted counts parked schedules and blocked sequences, in one short transaction.
+func (s *Store) Halted(ctx context.Context) (store.Halted, error) {
+	var d store.Diagnosis
+	err := s.do(ctx, "count what is halted", func(ctx context.Context, conn *pgx.Conn) error {
+		d = store.Diagnosis{}
+		return bounded(ctx, conn, func(tx pgx.Tx) error {
+			if err := s.diagnoseSchedules(ctx, tx, &d); err != nil {
+				return err
+			}
+			return s.diagnoseSequences(ctx, tx, &d)
+		})
+	})
+	return d.Halted(), err
+}
+
 // readOnlyServer is what pgconn says of a server that takes no writes, for which it has no type.
 const readOnlyServer = "read only connection"
 

@@ -45,6 +45,19 @@ func (s *Store) Diagnose(ctx context.Context) (*store.Diagnosis, error) {
 	return d, nil
 }
 
+// Halted counts parked schedules and blocked sequences.
+func (s *Store) Halted(ctx context.Context) (store.Halted, error) {
+	var d store.Diagnosis
+	err := s.view(ctx, "count what is halted", func(t *snapshot) error {
+		d = store.Diagnosis{Now: s.now()}
+		if err := t.diagnoseSchedules(&d); err != nil {
+			return err
+		}
+		return t.diagnoseSequences(&d)
+	})
+	return d.Halted(), err
+}
+
 // ofSnapshot reads a part on a snapshot of its own.
 func (s *Store) ofSnapshot(d *store.Diagnosis, read func(*snapshot, *store.Diagnosis) error) func(context.Context) error {
 	return func(ctx context.Context) error {
