@@ -8,7 +8,7 @@ DROP TRIGGER schedule_deleted ON {schema}.schedule;
 ALTER TABLE {schema}.task DROP CONSTRAINT "columns must be within their bounds";
 ALTER TABLE {schema}.follow DROP CONSTRAINT "columns must be within their bounds";
 DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_bulk, {schema}.apply_fold, {schema}.apply_step,
-    {schema}.archive, {schema}.await, {schema}.begin_waiting, {schema}.bulk_ask, {schema}.bulk_cancel, {schema}.bulk_cancel_followers, {schema}.bulk_revive, {schema}.count_ends, {schema}.decide_dependents, {schema}.look_at_predecessors, {schema}.unblock, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
+    {schema}.archive, {schema}.await, {schema}.backlog, {schema}.begin_waiting, {schema}.bulk_ask, {schema}.bulk_cancel, {schema}.bulk_cancel_followers, {schema}.bulk_revive, {schema}.count_ends, {schema}.decide_dependents, {schema}.look_at_predecessors, {schema}.unblock, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
     {schema}.cancel_batch, {schema}.cancel_follower, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.check_on_live, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.cron_value, {schema}.cron_values,
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.enqueue_result,

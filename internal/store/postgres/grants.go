@@ -19,7 +19,7 @@ GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.agents, {schema}.leas
     {schema}.sequences, {schema}.redactions, {schema}.activities TO {role};
 GRANT EXECUTE ON FUNCTION
     {schema}.enqueue, {schema}.enqueue_result,
-    {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};
+    {schema}.seal_batch(bigint), {schema}.cancel(bigint, text), {schema}.backlog(text) TO {role};
 -- for tasks themselves: pings, and effects that happen once
 GRANT EXECUTE ON FUNCTION
     {schema}.ping(bigint, bigint, text, jsonb, text, double precision),

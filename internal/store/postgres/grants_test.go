@@ -62,6 +62,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`INSERT INTO SCHEMA.schedule (name, task, cron) VALUES ('acme', 'report', '0 4 * * *')
 			ON CONFLICT (name) DO UPDATE SET task = excluded.task, cron = excluded.cron, every = excluded.every, jitter = excluded.jitter`,
 		`SELECT SCHEMA.remove_schedule('other')`,
+		`SELECT SCHEMA.backlog('a')`,
 		`SELECT type, name FROM SCHEMA.redactions`,
 		`SELECT minutes, at, type, succeeded, latency FROM SCHEMA.activities`,
 	} {

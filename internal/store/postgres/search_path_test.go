@@ -248,6 +248,7 @@ func TestImpostorsAreNeverCalled(t *testing.T) {
 		`SELECT SCHEMA.hold_lease('reindex', 1)`,
 		`SELECT SCHEMA.release_lease('reindex', 1)`,
 		`SELECT name, holder, fence FROM SCHEMA.leases`,
+		`SELECT SCHEMA.backlog('a')`,
 		`SELECT id, state FROM SCHEMA.tasks`,
 		`SELECT id, state, progress FROM SCHEMA.batches`,
 	} {

@@ -23,6 +23,7 @@ DROP VIEW release_lease;
 DROP VIEW chunk_plans;
 DROP VIEW chunk_passes;
 DROP VIEW orphans;
+DROP VIEW backlog;
 DROP VIEW redactions;
 DROP VIEW pause;
 DROP VIEW resume;

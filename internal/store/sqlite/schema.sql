@@ -603,6 +603,13 @@ CREATE VIEW activities AS
         latency
     FROM activity;
 
+-- Rows of each type that may start now, but for limits, rates and breakers; paused types have none. For autoscalers.
+CREATE VIEW backlog AS
+    SELECT t.type, count(*) AS waiting FROM task AS t
+    WHERE t.state IN ('pending', 'retry_pending', 'rollback_pending') AND t.held IS NULL AND t.run_at <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+        AND NOT EXISTS (SELECT 1 FROM type_pause AS p WHERE p.type = t.type)
+    GROUP BY t.type;
+
 -- Types of waiting rows that no present agent with workers declares, neither as the name of a task type nor as an alias. declared_at is when
 -- one last did, and declared_as the name of the task type.
 CREATE VIEW orphans AS
