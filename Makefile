@@ -5,7 +5,7 @@ BIN        := bin/leasehold
 LINT       := .cache/bin/golangci-lint
 LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
-SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/apt-install test/model/check test/examples/prepare \
+SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/deploy test/apt-install test/model/check test/examples/prepare \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
               examples/letters/letters.sh $(wildcard cmd/agent/template/*.sh cmd/agent/template/worker/*.sh)
 
@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: screenshots help build bench bench-chunks bench-look bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: screenshots check-deploy help build bench bench-chunks bench-look bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test-all: ## run everything at full length: the race detector for all tests and 
 
 fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in their names
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' test/fuzz
+
+check-deploy: ## check the image, the manifests, the chart and the alerts in deploy, without a container engine
+	test/deploy
 
 screenshots: ## take the pictures of the dashboard in docs/images anew, in light and dark
 	@mkdir -p .cache/screenshots
@@ -113,6 +116,7 @@ check: fmt lint lint-scripts test ## format, lint and test
 lint: $(LINT) ## run golangci-lint
 	$(LINT) run ./...
 	cd bench && ../$(LINT) run ./...
+	cd deploy/check && ../../$(LINT) run ./...
 
 lint-scripts: ## run shellcheck on the shell scripts, where it is there
 	@if command -v shellcheck >/dev/null || test/apt-install shellcheck; then shellcheck -x -P examples/shell $(SCRIPTS); \
