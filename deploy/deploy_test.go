@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,7 +81,7 @@ func TestCopies(t *testing.T) {
 		"compose/grants.sql":                  postgres.Grants("leasehold", "application", false),
 	} {
 		if *update {
-			require.NoError(t, os.WriteFile(file, []byte(want), 0o644)) //nolint:gosec // everybody reads it
+			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
 		require.Equal(t, want, text(t, file), "go test ./deploy -update writes %s anew", file)
 	}
@@ -90,7 +91,7 @@ func TestCopies(t *testing.T) {
 func cut(s, sep string, n int) (before, after string, found bool) {
 	at := 0
 	for range n {
-		i := bytes.Index([]byte(s[at:]), []byte(sep))
+		i := strings.Index(s[at:], sep)
 		if i < 0 {
 			return s, "", false
 		}

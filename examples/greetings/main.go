@@ -1,5 +1,5 @@
-// Application is the example that compose.yaml runs: it stores names, and enqueues a greeting for each in the transaction that stores it. It is
-// the application of examples/python in Go, and uses nothing of Leasehold's.
+// Greetings is the application that deploy/compose.yaml runs: it stores names, and enqueues a greeting for each in the transaction that
+// stores it. It is the application of examples/python in Go, and uses nothing of Leasehold's.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
@@ -31,12 +31,13 @@ type application struct {
 }
 
 func main() {
+	do := run
 	if len(os.Args) == 2 && os.Args[1] == "healthy" {
-		healthy()
-		return
+		do = healthy
 	}
-	if err := run(context.Background()); err != nil {
-		log.Fatal(err)
+	if err := do(context.Background()); err != nil {
+		slog.Error("the application ends", "err", err)
+		os.Exit(1)
 	}
 }
 
@@ -63,16 +64,27 @@ func run(ctx context.Context) error {
 }
 
 // healthy is the image's health check: there is no curl in it.
-func healthy() {
-	client := http.Client{Timeout: requestTime}
-	resp, err := client.Get("http://127.0.0.1:8080/healthy")
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
-	}
+func healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8080/healthy", http.NoBody)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
 }
+
+const enqueue = "INSERT INTO leasehold.task (type, payload) VALUES ('greeting.send', jsonb_build_object('name', $1::text)) RETURNING id"
 
 // add stores names and enqueues their greetings: all or nothing.
 func (a *application) add(w http.ResponseWriter, r *http.Request) {
@@ -82,15 +94,14 @@ func (a *application) add(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tasks := []int64{}
-	err := pgx.BeginFunc(r.Context(), a.db, func(tx pgx.Tx) error {
+	ctx := r.Context()
+	err := pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		for _, name := range body.Names {
-			var id int64
-			if _, err := tx.Exec(r.Context(), "INSERT INTO greeting (name) VALUES ($1)", name); err != nil {
+			if _, err := tx.Exec(ctx, "INSERT INTO greeting (name) VALUES ($1)", name); err != nil {
 				return err
 			}
-			err := tx.QueryRow(r.Context(), "INSERT INTO leasehold.task (type, payload) VALUES ('greeting.send', jsonb_build_object('name', $1::text)) RETURNING id",
-				name).Scan(&id)
-			if err != nil {
+			var id int64
+			if err := tx.QueryRow(ctx, enqueue, name).Scan(&id); err != nil {
 				return err
 			}
 			tasks = append(tasks, id)
@@ -138,6 +149,6 @@ func (*application) reply(w http.ResponseWriter, err error, status int, content 
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(content); err != nil {
-		log.Print(err)
+		slog.Warn("a response was not sent", "err", err)
 	}
 }
