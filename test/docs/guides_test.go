@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -83,6 +84,25 @@ func TestScriptsOfGuidesParse(t *testing.T) {
 				cmd.Stdout, cmd.Stderr = &out, &out
 				require.NoError(t, cmd.Run(), "%s: %s\n%s", page, out.String(), b.text)
 			}
+		}
+	}
+}
+
+// TestProgramsOfGuidesAreExamples: the programs of these guides are parts of examples, which test/examples runs.
+func TestProgramsOfGuidesAreExamples(t *testing.T) {
+	for page, dir := range map[string]string{"docs/guides/exactly-once.md": "examples/fencing", "docs/guides/workers.md": "examples/workers"} {
+		programs := ""
+		files, err := filepath.Glob(filepath.Join(root, dir, "*.py"))
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			programs += string(text)
+		}
+		parts := blocks(t, page, "python")
+		require.NotEmpty(t, parts)
+		for _, b := range parts {
+			require.Contains(t, programs, b.text, page)
 		}
 	}
 }

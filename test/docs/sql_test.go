@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"log/slog"
@@ -87,17 +86,7 @@ func split(block string) []statement {
 // run executes the statement and compares what becomes of it with what its comment says.
 func (s statement) run(t *testing.T, page string, conn *sql.Conn) {
 	t.Helper()
-	rows, err := conn.QueryContext(t.Context(), s.text)
-	var first any = "nothing"
-	if err == nil {
-		for n := 0; rows.Next(); n++ { // to the end, as a client does
-			if n == 0 {
-				first = firstColumn(t, rows)
-			}
-		}
-		err = rows.Err()
-		require.NoError(t, rows.Close())
-	}
+	first, err := s.result(t, conn)
 	if want, ok := strings.CutPrefix(s.comment, "fails: "); ok {
 		require.ErrorContains(t, err, want, "%s: %s", page, s.text)
 		return
@@ -106,6 +95,23 @@ func (s statement) run(t *testing.T, page string, conn *sql.Conn) {
 	if want, ok := strings.CutPrefix(s.comment, "returns "); ok {
 		require.Equal(t, want, fmt.Sprint(first), "%s: %s", page, s.text)
 	}
+}
+
+// result is the first column of the first row that the statement returns; "nothing": it returns none.
+func (s statement) result(t *testing.T, conn *sql.Conn) (first any, err error) {
+	t.Helper()
+	rows, err := conn.QueryContext(t.Context(), s.text)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { require.NoError(t, rows.Close()) }()
+	first = "nothing"
+	for n := 0; rows.Next(); n++ { // to the end, as a client does
+		if n == 0 {
+			first = firstColumn(t, rows)
+		}
+	}
+	return first, rows.Err()
 }
 
 // firstColumn is the first value of a row.
@@ -161,7 +167,7 @@ func connect(t *testing.T, driver, source string) *sql.Conn {
 	db, err := sql.Open(driver, source)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	conn, err := db.Conn(context.Background()) //nolint:usetesting // it is closed in a cleanup, too
+	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
 	return conn
 }
