@@ -14,7 +14,7 @@ func (l *Lease) Check() *Lease {
 	defer l.mu.Unlock()
 	c := &Lease{
 		task: l.task, policy: l.policy, phase: task.Check, clock: l.clock, claimed: l.claimed, presence: l.presence, end: l.end,
-		traces: l.traces, after: l.after,
+		traces: l.traces, flags: l.flags, after: l.after,
 	}
 	c.ctx, c.cancel = context.WithCancelCause(l.ctx)
 	l.checked, l.isCheck, l.ahead = l.clock.Now(), true, 0

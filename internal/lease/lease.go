@@ -54,6 +54,7 @@ type Lease struct {
 	presence func() time.Duration             // local time at which the session expires
 	pings    func(task.ID, task.Fence) string // the ping URL; nil: there is none
 	traces   func(task.ID) string             // the trace context of a row without one; nil: none is known
+	flags    string                           // of the attempt's trace context; "": its parent's
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -246,6 +247,37 @@ func (l *Lease) Trace() string {
 		return ""
 	}
 	return l.traces(l.task.ID)
+}
+
+// TraceContext returns the trace context that the attempt's is a child of: the row's own, else that of Trace (derived), else none.
+func (l *Lease) TraceContext() (c task.TraceContext, derived bool) {
+	if c, ok := task.ParseTraceparent(l.task.Traceparent); ok {
+		return c, false
+	}
+	c, ok := task.ParseTraceparent(l.Trace())
+	return c, ok
+}
+
+// SetTraceFlags says whether the attempt is sampled, as the flags of a traceparent. It must be called before the attempt starts.
+func (l *Lease) SetTraceFlags(flags string) { l.flags = flags }
+
+// TraceFlags returns what SetTraceFlags has set; "": nothing.
+func (l *Lease) TraceFlags() string { return l.flags }
+
+// Checked returns how long ago the attempt's check began, and how long it took, up to the attempt's start or to now; ok is false
+// if no check was asked.
+func (l *Lease) Checked() (ago, took time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isCheck {
+		return 0, 0, false
+	}
+	now := l.clock.Now()
+	until := now
+	if l.isStart {
+		until = l.started
+	}
+	return now - l.checked, max(until-l.checked, 0), true
 }
 
 // SetPingURL sets the URL at which the task can ping. It must be called before the attempt starts.

@@ -42,7 +42,7 @@ func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*Task, error)
 // FillTrace has a task show the trace context that its attempts are in: its own, or else, as where its own is not valid, the one
 // that derive returns. Where derive fails, the task stays as it is.
 func FillTrace(i *Task, derive func(task.ID) (string, error)) error {
-	if _, _, ok := task.ParseTraceparent(i.Traceparent); ok {
+	if _, ok := task.ParseTraceparent(i.Traceparent); ok {
 		return nil
 	}
 	trace, err := derive(i.ID)

@@ -25,11 +25,11 @@ type Envelope struct {
 	PingURL     string        // "" where there is none
 	// Trace is the trace context of a row that has none of its own, the same in all of its attempts; "": none is needed, or known.
 	Trace string
-	After *task.After // what a run gets to know of the tasks that its own has waited for; nil: there are none
+	// TraceFlags are the flags of the trace context that the target gets, where the agent has decided whether the attempt is sampled;
+	// "": those of its parent.
+	TraceFlags string
+	After      *task.After // what a run gets to know of the tasks that its own has waited for; nil: there are none
 }
-
-// Traceparent is the trace context for this attempt's target: a child of the row's, or of Trace.
-func (e *Envelope) Traceparent() string { return Traceparent(e.Task.Traceparent, e.Trace) }
 
 // Of describes the attempt that holds l, of the declared type t, as it stands now.
 func Of(l *lease.Lease, t *task.Type) Envelope {
@@ -44,8 +44,9 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 		Heartbeat:   l.Heartbeat(),
 		PingURL:     l.PingURL(),
 		After:       l.After(),
+		TraceFlags:  l.TraceFlags(),
 	}
-	if _, _, ok := task.ParseTraceparent(row.Traceparent); !ok {
+	if _, ok := task.ParseTraceparent(row.Traceparent); !ok {
 		e.Trace = l.Trace()
 	}
 	e.Deadline = e.Now.Add(e.Remaining)

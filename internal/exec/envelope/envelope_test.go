@@ -144,25 +144,33 @@ func TestMessageID(t *testing.T) {
 func TestTraceparent(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	for _, parent := range []string{"00-" + trace + "-00f067aa0ba902b7-00", "01-" + trace + "-00f067aa0ba902b7-00-more"} {
-		got := Traceparent(parent)
+		got := traceparent(parent, "")
 		require.Regexp(t, "^00-"+trace+"-[0-9a-f]{16}-00$", got)
 		require.NotContains(t, got, "00f067aa0ba902b7", "a child, not the same span")
+		require.Equal(t, got, traceparent(parent, ""), "whoever asks: an agent that exports the span, and one that links to it")
 	}
 	for _, bad := range []string{
 		"", "x", "00-" + trace + "-00f067aa0ba902b7", "00-" + trace + "-00f067aa0ba902b7-00-more",
 		"ff-" + trace + "-00f067aa0ba902b7-00", "00-" + trace + "-0000000000000000-00",
 		"00-00000000000000000000000000000000-00f067aa0ba902b7-00", "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-00",
-		"00-" + trace + "-00f067aa0ba902b7-00\r\nX-Evil: 1",
+		"00-" + trace + "-00f067aa0ba902b7-00\r\nX-Evil: 1", "00-" + trace[:31] + "-00f067aa0ba902b7--00",
 	} {
-		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", Traceparent(bad), bad)
-		require.NotContains(t, Traceparent(bad), trace, bad)
+		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", traceparent(bad, ""), bad)
+		require.NotContains(t, traceparent(bad, ""), trace, bad)
 	}
 	own := "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
-	require.Regexp(t, "^00-0af7651916cd43dd8448eb211c80319c-", Traceparent("", own), "a row without one")
-	require.Regexp(t, "^00-0af7651916cd43dd8448eb211c80319c-", Traceparent("x", own), "a row with a bad one")
-	require.Regexp(t, "^00-"+trace+"-", Traceparent("00-"+trace+"-00f067aa0ba902b7-00", own))
-	one, another := Traceparent(""), Traceparent("")
+	require.Regexp(t, "^00-0af7651916cd43dd8448eb211c80319c-", traceparent("", own), "a row without one")
+	require.Regexp(t, "^00-0af7651916cd43dd8448eb211c80319c-", traceparent("x", own), "a row with a bad one")
+	require.Regexp(t, "^00-"+trace+"-", traceparent("00-"+trace+"-00f067aa0ba902b7-00", own))
+	one, another := traceparent("", ""), traceparent("", "")
 	require.NotEqual(t, one, another)
+	e := Envelope{Task: &task.Task{Traceparent: own}, TraceFlags: "00"}
+	require.Regexp(t, "-00$", e.Traceparent(), "the agent does not sample it")
+}
+
+// traceparent is the trace context of an attempt of a row that has that one, and whose own is derived.
+func traceparent(of, derived string) string {
+	return (&Envelope{Task: &task.Task{ID: 7, Fence: 1, Traceparent: of}, Phase: task.Run, Trace: derived}).Traceparent()
 }
 
 func TestTimesHaveSixDigits(t *testing.T) {

@@ -169,16 +169,16 @@ func FuzzTraceparent(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, parent string) {
-		got := Traceparent(parent)
+		got := traceparent(parent, "")
 		require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`, got)
-		trace, flags, ok := task.ParseTraceparent(got)
+		c, ok := task.ParseTraceparent(got)
 		require.True(t, ok, got)
-		if of, given, ok := task.ParseTraceparent(parent); ok {
-			require.Equal(t, []string{of, given}, []string{trace, flags})
-			require.Equal(t, parent[3:35], trace)
+		if of, ok := task.ParseTraceparent(parent); ok {
+			require.Equal(t, []string{of.Trace, of.Flags}, []string{c.Trace, c.Flags})
+			require.Equal(t, parent[3:35], c.Trace)
 			require.NotEqual(t, parent[36:52], got[36:52], "a child, not the same span")
 			return
 		}
-		require.Equal(t, "01", flags)
+		require.Equal(t, "01", c.Flags)
 	})
 }

@@ -7,20 +7,28 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Traceparent is the trace context (W3C Trace Context, level 1) that an attempt hands to its target: a child of the first
-// parent that parses, or the start of a new trace where none does. A new trace is marked as sampled: the agent records
-// nothing itself, and a collector should not be asked to drop it.
-func Traceparent(parents ...string) string {
+// Traceparent is the trace context (W3C Trace Context, level 1) for this attempt's target: a child of the row's, or of Trace. Its
+// span id is the one that the agent exports. Where neither is known, a new trace starts with each attempt. It is marked as sampled:
+// the agent records nothing of it, and a collector should not be asked to drop it.
+func (e *Envelope) Traceparent() string {
+	c, ok := task.ParseTraceparent(e.Task.Traceparent)
+	if !ok {
+		c, ok = task.ParseTraceparent(e.Trace)
+	}
+	if !ok {
+		return unknown().String()
+	}
+	c.Span = e.Task.AttemptSpan(c, e.Task.Fence, e.Phase)
+	if e.TraceFlags != "" {
+		c.Flags = e.TraceFlags
+	}
+	return c.String()
+}
+
+// unknown returns the context of an attempt of which no trace is known.
+func unknown() task.TraceContext {
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
-	var digits [48]byte
-	hex.Encode(digits[:], random[:])
-	span, trace, flags := digits[:16], string(digits[16:]), "01"
-	for _, p := range parents {
-		if ofParent, itsFlags, ok := task.ParseTraceparent(p); ok {
-			trace, flags = ofParent, itsFlags
-			break
-		}
-	}
-	return "00-" + trace + "-" + string(span) + "-" + flags
+	random[0], random[16] = random[0]|1, random[16]|1
+	return task.TraceContext{Trace: hex.EncodeToString(random[:16]), Span: hex.EncodeToString(random[16:]), Flags: "01"}
 }

@@ -26,6 +26,8 @@ const (
 const (
 	purpose      = "leasehold ping 1\n"
 	tracePurpose = "leasehold trace 1\n"
+	batchPurpose = "leasehold batch trace 1\n"
+	slotPurpose  = "leasehold slot trace 1\n"
 )
 
 // Path is where ping URLs begin on an agent's listener.
@@ -75,6 +77,29 @@ func (s *Signer) Trace(id task.ID) string {
 	x, _ := s.states.Get().(*signing)
 	x.message = append(x.message[:0], tracePurpose...)
 	x.message = strconv.AppendInt(x.message, int64(id), 10)
+	return s.trace(x)
+}
+
+// BatchTrace is the trace context of a batch: that of the span which the agent exports that ends it.
+func (s *Signer) BatchTrace(id task.BatchID) string {
+	x, _ := s.states.Get().(*signing)
+	x.message = append(x.message[:0], batchPurpose...)
+	x.message = strconv.AppendInt(x.message, int64(id), 10)
+	return s.trace(x)
+}
+
+// SlotTrace is the trace context of a schedule's slot, as payloads have it: that of the span which the agent exports that fires it.
+func (s *Signer) SlotTrace(schedule, slot string) string {
+	x, _ := s.states.Get().(*signing)
+	x.message = append(x.message[:0], slotPurpose...)
+	x.message = strconv.AppendInt(x.message, int64(len(schedule)), 10) // so that no two pairs are the same message
+	x.message = append(x.message, ' ')
+	x.message = append(append(x.message, schedule...), slot...)
+	return s.trace(x)
+}
+
+// trace makes a trace context of the message, and puts x back.
+func (s *Signer) trace(x *signing) string {
 	x.mac.Reset()
 	_, _ = x.mac.Write(x.message) // a hash never fails
 	x.sum = x.mac.Sum(x.sum[:0])

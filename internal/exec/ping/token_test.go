@@ -41,6 +41,14 @@ func TestTrace(t *testing.T) {
 	require.Equal(t, trace, signer(t, "s").Trace(4211), "all agents of a store agree")
 	require.NotEqual(t, trace, s.Trace(4212))
 	require.NotEqual(t, trace, signer(t, "o").Trace(4211), "no two stores do")
+	all := map[string]bool{
+		trace: true, s.BatchTrace(4211): true, s.SlotTrace("4211", ""): true, s.SlotTrace("421", "1"): true, s.SlotTrace("", "4211"): true,
+		s.SlotTrace("1", "1 x"): true, s.SlotTrace("1 1", " x"): true,
+	}
+	require.Len(t, all, 7, "each is a trace of its own")
+	for one := range all {
+		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", one)
+	}
 }
 
 func TestForgedTokens(t *testing.T) {
