@@ -73,6 +73,7 @@ type agent struct {
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
 	pings    *pings
+	spans    *telemetry.Tracer          // nil: it exports none
 	batches  atomic.Pointer[batch.Loop] // nil before it works on batches
 	declarer *schedule.Declarer
 	fires    *schedule.Loop
@@ -109,6 +110,7 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, l
 		return nil, err
 	}
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
+	a.makeTracer(ctx)
 	plans := a.chunkPlans(cfg) //nolint:contextcheck // nothing is opened yet
 	a.splitter = chunk.NewSplitter(s, plans, log)
 	a.makeEngine(guardian)
@@ -122,8 +124,12 @@ func (a *agent) makeSchedules() {
 	held := func(now time.Time) bool { return !a.engine.MayFire(now) }
 	declaredAt := func(name string) string { return a.first.Place("schedule", name) }
 	a.declarer = schedule.NewDeclarer(a.store, a.first.Schedules, a.engine.Session, held, declaredAt, a.log)
+	engine := schedule.NewEngine(a.store, a.first.Agent.Name, held)
+	if a.spans != nil {
+		engine.OnFire(a.traceFiring)
+	}
 	a.fires = schedule.NewLoop(schedule.Options{
-		Settle: a.declarer.Turn, Fire: schedule.NewEngine(a.store, a.first.Agent.Name, held).Fire,
+		Settle: a.declarer.Turn, Fire: engine.Fire,
 		Poll: a.first.Agent.Poll, Log: a.log, Metrics: a.metrics,
 	})
 }
@@ -160,6 +166,7 @@ func (a *agent) run() error {
 		group.add(a.until.part(a))
 	}
 	err := group.run()
+	a.spans.Close()
 	switch {
 	case err == nil:
 		a.log.Info("agent ended")

@@ -47,6 +47,7 @@ func (a *agent) makeEngine(guardian []string) {
 		PingURL:  a.pings.url,
 		Secret:   a.pings.learn,
 		Trace:    a.pings.trace,
+		Tracing:  a.tracing(),
 		Clock:    lease.BootClock(),
 		Activity: a.counters,
 		Log:      a.log,

@@ -67,9 +67,13 @@ func (a *agent) batching(ctx context.Context, how batching) error {
 		<-ctx.Done()
 		return nil
 	}
-	l := batch.New(batch.Options{
+	o := batch.Options{
 		Work: batch.NewEngine(a.store), Bulk: batch.NewBulk(a.store, ops.NamedSignature), Poll: how.poll, Log: a.log, Metrics: a.metrics,
-	})
+	}
+	if a.spans != nil {
+		o.Ended = a.traceBatch
+	}
+	l := batch.New(o)
 	a.batches.Store(l)
 	return l.Run(ctx)
 }

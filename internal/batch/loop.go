@@ -18,6 +18,8 @@ type Options struct {
 	Poll    time.Duration // about how often to look for work without a notification; > 0
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
+	// Ended is called with each batch that the loop has completed, between two folds; nil: no call.
+	Ended func(context.Context, *store.BatchSummary)
 }
 
 // Bounds of a Loop. Folds and steps each take no more than about half of one connection's time, however much there is to do.
@@ -123,6 +125,11 @@ func (l *Loop) foldNow(ctx context.Context) (store.Folded, error) {
 	defer l.folding.Unlock()
 	f, err := l.o.Work.Fold(ctx, foldLimit)
 	l.logFold(&f)
+	for i := range f.Ends {
+		if l.o.Ended != nil {
+			l.o.Ended(ctx, &f.Ends[i])
+		}
+	}
 	return f, err
 }
 

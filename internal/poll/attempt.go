@@ -78,14 +78,12 @@ func (e *Engine) begins(a *attempt) bool {
 		return false
 	}
 	if left, ok := l.Left(); ok && left <= 0 {
-		l.Close()
-		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", NeverStarted: true})
+		e.unstarted(a, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", NeverStarted: true})
 		return false
 	}
 	if row.Unfit != "" {
-		l.Close()
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
-		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, NeverStarted: true})
+		e.unstarted(a, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, NeverStarted: true})
 		return false
 	}
 	if !e.readPredecessors(l) || row.HasAfter && l.Late() {
@@ -98,7 +96,22 @@ func (e *Engine) begins(a *attempt) bool {
 	m.activity.Started(late)
 	e.catch.started(e.o.Clock.Now(), late)
 	m.running.Inc()
+	if e.o.Tracing != nil {
+		e.traceBegin(a)
+	}
 	return true
+}
+
+// unstarted ends an attempt that cannot begin.
+func (e *Engine) unstarted(a *attempt, out task.Outcome) {
+	if e.o.Tracing != nil {
+		e.traceBegin(a)
+	}
+	if a.span != nil {
+		e.traceEnd(a, &out)
+	}
+	a.lease.Close()
+	e.finish(a, out)
 }
 
 // over takes the outcome of an attempt that had begun.
@@ -106,6 +119,9 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 	l, t := a.lease, a.declared.typ
 	row, m := l.Task(), &a.declared.meters
 	m.running.Dec()
+	if a.span != nil {
+		e.traceEnd(a, out)
+	}
 	if out.Accepted {
 		e.o.Gate.Done(t.Name, row.Phase(), row.ID, task.Outcome{Verdict: task.Succeeded})
 		e.accepted(l)
@@ -130,7 +146,7 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 		}
 		e.keeper.Release(l) // another has the row, or it is settled already
 	} else {
-		e.finish(l, *out)
+		e.finish(a, *out)
 	}
 }
 
@@ -158,7 +174,9 @@ func (e *Engine) quarantine(gone <-chan struct{}) {
 func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.log.Error("the executor panicked", "task", l.Task().ID, "type", t.Name, "panic", p, "stack", string(debug.Stack()))
+			row := l.Task()
+			e.log.Error("the executor panicked", append([]any{"task", row.ID, "type", t.Name, "panic", p, "stack", string(debug.Stack())},
+				e.traceArgs(row, row.Fence, row.Phase())...)...)
 			out = task.Outcome{Verdict: task.Failed, Error: fmt.Sprintf("the agent failed to run it: %v", p), EndUnknown: true}
 		}
 	}()
@@ -166,13 +184,14 @@ func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
 }
 
 // finish decides what the outcome of an attempt means for its row and queues the settlement.
-func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
+func (e *Engine) finish(a *attempt, out task.Outcome) {
+	l := a.lease
 	if e.maySplit(l.Task(), &out) && !l.CancelRequested() {
 		out.Split = e.o.Chunks.Split(context.WithoutCancel(l.Context()), l.Task()) // the attempt is over, and its context
 	}
 	s := e.decide(l, out)
 	e.report(l.Task(), s)
-	e.settle.add(&unsettled{Settlement: s, lease: l})
+	e.settle.add(&unsettled{Settlement: s, lease: l, span: a.span})
 }
 
 // releaseUnstarted releases a claimed row that was never started. That uses up no attempt and leaves no trace in the history.
@@ -256,7 +275,7 @@ func (e *Engine) report(row *task.Task, s store.Settlement) {
 	if s.Next.State.Waiting() {
 		args = append(args, "again_in", s.Next.Delay.Round(time.Millisecond))
 	}
-	e.log.Log(ctx, level, "attempt ended", args...)
+	e.log.Log(ctx, level, "attempt ended", append(args, e.traceArgs(row, s.RanFence, phase)...)...)
 }
 
 // clean returns an outcome that every store can keep: bounded, valid UTF-8 without NUL.

@@ -54,7 +54,8 @@ type Options struct {
 	Secret  func([]byte) error // nil: no call
 	// Trace returns the trace context of a row without one; nil: each attempt starts a trace. It is called only after Secret,
 	// too.
-	Trace func(task.ID) string
+	Trace   func(task.ID) string
+	Tracing *Tracing // nil: no spans are made
 	// Present is called with the local time at which the session expires, whenever that moves; nil: no call.
 	Present func(until time.Duration)
 	// Joined is called once, when the session is open. It must not block; nil: no call.

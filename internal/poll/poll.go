@@ -154,6 +154,9 @@ func (e *Engine) take(g *generation, number int64, tasks []task.Task, sent, extr
 	for i, l := range e.keeper.Open(number, rows, sent) {
 		attempts[i] = &attempt{lease: l, declared: g.byName[tasks[i].Type], got: now}
 	}
+	if e.o.Tracing != nil {
+		e.traceClaim(attempts, sent)
+	}
 	e.o.Metrics.Claims.Add(float64(len(tasks)))
 	e.active.taken.Add(int64(len(tasks)))
 	bytes := 0

@@ -19,6 +19,7 @@ type unsettled struct {
 	policy   *task.Policy  // that it is reaped by
 	unleased bool
 	done     chan store.Answer // gets the last answer; nil: nothing waits for it
+	span     *attemptSpan      // of its attempt, which is over; nil: none is recorded
 }
 
 // bytes returns how much memory the outcome keeps, with the row as it was claimed.
@@ -300,7 +301,8 @@ func (s *settler) answered(u *unsettled, a store.Answer) bool {
 			break // a repeated release leaves no trace in the history, so it cannot be recognized once the row was claimed again
 		}
 		s.e.o.Metrics.StaleSettlements.Inc()
-		s.e.log.Warn("outcome refused: another has taken the row", "task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict)
+		s.e.log.Warn("outcome refused: another has taken the row",
+			append([]any{"task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict}, s.e.traceArgs(u.row(), u.RanFence, u.Phase)...)...)
 	case store.Applied, store.Ended:
 		if u.Next.State.Waiting() && !u.Next.AfterLease && u.Next.Delay < s.e.declarations().Poll {
 			s.e.wake.by(s.e.o.Clock.Now() + max(u.Next.Delay, time.Millisecond))
@@ -308,6 +310,9 @@ func (s *settler) answered(u *unsettled, a store.Answer) bool {
 		if u.Next.State == task.StateRollbackFailed {
 			s.rollbackFailed(u)
 		}
+	}
+	if u.span != nil {
+		s.e.traceSettled(u, a)
 	}
 	s.drop(u)
 	if u.done != nil {
@@ -325,7 +330,8 @@ func (s *settler) rollbackFailed(u *unsettled) {
 	}
 	s.e.o.Metrics.RollbacksFailed.WithLabelValues(typ).Inc()
 	s.e.log.Error("the rollback of a task has failed for good: the task stays as it is until an operator rolls it back again",
-		"task", u.ID, "type", row.Type, "fence", u.RanFence, "attempt", u.Attempt, "why", u.Next.Reason)
+		append([]any{"task", u.ID, "type", row.Type, "fence", u.RanFence, "attempt", u.Attempt, "why", u.Next.Reason},
+			s.e.traceArgs(row, u.RanFence, u.Phase)...)...)
 }
 
 // row returns the row as it was when it was claimed, for its attempt or to be reaped.

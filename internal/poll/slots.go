@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -18,6 +20,9 @@ type attempt struct {
 	declared *declared     // that it was claimed under
 	lane     *lane         // once it is queued
 	got      time.Duration // local time at which its claim was read
+
+	claim *trace.SpanContext // of the span of its claim; nil: there is none
+	span  *attemptSpan       // nil: none is recorded
 }
 
 func (a *attempt) phase() task.Phase { return a.lease.Task().Phase() }

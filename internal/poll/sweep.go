@@ -77,7 +77,8 @@ func (e *Engine) sweep(stopped, calls context.Context, limit int) (int, error) {
 		r := &rows[i]
 		p := e.policy(&r.Task)
 		out := verdict(r, p)
-		e.log.Warn("reaped", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error)
+		e.log.Warn("reaped", append([]any{"task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error},
+			e.traceArgs(&r.Task, r.RanFence, r.Phase())...)...)
 		if e.maySplit(&r.Task, &out) {
 			chunks, outs = append(chunks, r), append(outs, out)
 			continue
@@ -168,7 +169,11 @@ func (e *Engine) reap(r *store.Reaped, p *task.Policy, out task.Outcome, done ch
 	}
 	s := reapSettlement(r, p, out, false)
 	e.report(&r.Task, s)
-	e.settle.add(&unsettled{Settlement: s, reaped: r, policy: p, done: done})
+	u := &unsettled{Settlement: s, reaped: r, policy: p, done: done}
+	if e.o.Tracing != nil {
+		u.span = e.traceReaped(r, &out)
+	}
+	e.settle.add(u)
 }
 
 // reapSettlement makes the settlement of a row that has no lease here.

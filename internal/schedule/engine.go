@@ -15,6 +15,7 @@ type Engine struct {
 	store Store
 	agent string
 	held  func(now time.Time) bool
+	fired func(f *store.Firing, began time.Time) // nil: no call
 
 	mu    sync.Mutex
 	plans map[planKey]*Plan
@@ -39,6 +40,10 @@ const (
 func NewEngine(s Store, agent string, held func(now time.Time) bool) *Engine {
 	return &Engine{store: s, agent: agent, held: held, plans: make(map[planKey]*Plan), waits: make(map[string]waiting)}
 }
+
+// OnFire registers f to be called with each firing that was applied and inserted tasks, and the local time at which that began. It must be
+// called before Fire. f must not block.
+func (e *Engine) OnFire(f func(f *store.Firing, began time.Time)) { e.fired = f }
 
 // Fired is what one call of Fire did.
 type Fired struct {
@@ -82,6 +87,7 @@ func (e *Engine) Fire(ctx context.Context, limit int) (did Fired, err error) {
 
 // apply applies firings in one transaction.
 func (e *Engine) apply(ctx context.Context, list []store.Firing, now time.Time, did *Fired) error {
+	began := time.Now()
 	done, err := e.store.ApplyFirings(ctx, list)
 	if err != nil {
 		return err
@@ -95,6 +101,9 @@ func (e *Engine) apply(ctx context.Context, list []store.Firing, now time.Time, 
 		did.Rows += len(f.Rows)
 		did.Missed += f.Missed
 		did.soon(f.NextAt, now)
+		if e.fired != nil && len(f.Rows) > 0 {
+			e.fired(f, began)
+		}
 		if f.Invalid != "" {
 			if did.Invalid == nil {
 				did.Invalid = make(map[string]string)

@@ -30,6 +30,7 @@ type Metrics struct {
 	StoreDuration    *prometheus.HistogramVec
 	ReloadFailed     prometheus.Gauge
 	Reloads          *prometheus.CounterVec
+	SpansDropped     *prometheus.CounterVec
 
 	Outage *Outage // what is logged while store calls fail
 }
@@ -77,8 +78,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		StoreDuration:    histograms("leasehold_store_duration_seconds", "Duration of store calls, in seconds.", quick, "op"),
 		ReloadFailed: gauge("leasehold_reload_failed",
 			"1 while the last reload of the configuration has changed nothing, as it failed or the store is yet to know of it, else 0."),
-		Reloads: counters("leasehold_reloads_total", "Number of reloads of the configuration, by result.", "result"),
-		Outage:  &Outage{},
+		Reloads:      counters("leasehold_reloads_total", "Number of reloads of the configuration, by result.", "result"),
+		SpansDropped: counters("leasehold_spans_dropped_total", "Number of spans that were not exported, by reason.", "reason"),
+		Outage:       &Outage{},
 	}
 }
 

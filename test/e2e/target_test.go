@@ -26,9 +26,12 @@ type fakeTarget struct {
 	url   string
 	stop  chan struct{} // closed: requests that hang end
 
+	env          []string // added to the environment of agents
+	listen, more string   // where an agent listens, and further blocks; "": as usual
+
 	mu   sync.Mutex
 	came []call
-	more chan struct{} // closed and made anew with each call
+	next chan struct{} // closed and made anew with each call
 }
 
 // call is one request as it came.
@@ -58,17 +61,22 @@ func onEachStore(t *testing.T, test func(*testing.T, *fakeTarget)) {
 func onEachStoreAlone(t *testing.T, test func(*testing.T, *fakeTarget)) {
 	for name, store := range failStopStores(t) {
 		t.Run(name, func(t *testing.T) {
-			d := &fakeTarget{t: t, store: store, stop: make(chan struct{}), more: make(chan struct{})}
-			server := httptest.NewServer(d)
-			d.url = server.URL
-			t.Cleanup(func() {
-				close(d.stop)
-				server.CloseClientConnections()
-				server.Close()
-			})
-			test(t, d)
+			test(t, newTarget(t, store))
 		})
 	}
+}
+
+// newTarget starts a fake target for agents on that store.
+func newTarget(t *testing.T, store string) *fakeTarget {
+	d := &fakeTarget{t: t, store: store, stop: make(chan struct{}), next: make(chan struct{})}
+	server := httptest.NewServer(d)
+	d.url = server.URL
+	t.Cleanup(func() {
+		close(d.stop)
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return d
 }
 
 func (d *fakeTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -88,8 +96,8 @@ func (d *fakeTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	d.came = append(d.came, c)
-	close(d.more)
-	d.more = make(chan struct{})
+	close(d.next)
+	d.next = make(chan struct{})
 	d.mu.Unlock()
 	var script map[string][]string
 	say := "ok"
@@ -173,7 +181,8 @@ func (d *fakeTarget) declare(name, work string) *harness.Agent {
 	d.t.Helper()
 	return harness.StartAgent(d.t, harness.AgentOptions{
 		Name: name, Store: d.store, Agent: fmt.Sprintf("  presence = %q\n  poll = \"200ms\"\n  drain = \"1s\"", presence),
-		Config: "task \"work\" {\n  retry {\n    limit = 1\n    min = \"10ms\"\n  }\n  " + work + "\n}",
+		Config: "task \"work\" {\n  retry {\n    limit = 1\n    min = \"10ms\"\n  }\n  " + work + "\n}\n" + d.more,
+		Listen: d.listen, Env: d.env,
 	})
 }
 
