@@ -14,7 +14,7 @@ import (
 const readSecret = "another-token-to-read-with"
 
 // changing are requests that change something, but for the reload.
-var changing = [][2]string{ //nolint:gochecknoglobals // a table
+var changing = [][2]string{
 	{"POST", "/api/v1/tasks"}, {"POST", "/api/v1/tasks/1/cancel"}, {"DELETE", "/api/v1/schedules/x"}, {"PATCH", "/api/v1/tasks/1"},
 	{"PUT", "/api/v1/tasks/1"}, {"OPTIONS", "/api/v1/tasks"}, {"POST", "/tasks/1/cancel"}, {"POST", "/changes"}, {"POST", "/agents/x/drain"},
 	{"POST", "/settings/"}, {"POST", "//settings"}, {"POST", "/sign-in/../changes"}, {"PURGE", "/"}, {"get", "/tasks"},
@@ -131,13 +131,13 @@ func TestReadOnlyAgent(t *testing.T) {
 
 // TestAdmissionEndsWithItsToken ends what was admitted by a token that has changed, and nothing else.
 func TestAdmissionEndsWithItsToken(t *testing.T) {
-	var admitted context.Context
-	g := &guard{next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { admitted = Admission(r.Context()) })}
+	admitted := make(chan context.Context, 1)
+	g := &guard{next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { admitted <- Admission(r.Context()) })}
 	ask := func(token string) context.Context {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/events", http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)
 		g.ServeHTTP(httptest.NewRecorder(), r)
-		return admitted
+		return <-admitted
 	}
 	g.admit(Access{Token: "one", ReadToken: "two"})
 	full, reader := ask("one"), ask("two")

@@ -58,7 +58,8 @@ func (b *block) agent() Agent {
 		ReadOnly:  b.boolean("read_only", false),
 	}
 	if a.ReadToken != "" && a.ReadToken == a.Token && a.Token != Redacted { // as printed, all secrets are the same
-		b.invalid("read_token", b.at("read_token"), errors.New("it is the same secret as token, with which everything can be changed: give it one of its own"))
+		b.invalid("read_token", b.at("read_token"), errors.New("it is the same secret as token, with which everything can be changed: "+
+			"give it one of its own"))
 	}
 	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" {
 		b.invalid("advertise", b.at("listen"), errors.New("a Unix socket has no URL that tasks could ping: give the URL of the proxy in front of it, "+

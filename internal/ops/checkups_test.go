@@ -52,7 +52,7 @@ func TestCheckupsAreShared(t *testing.T) {
 		hurry, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		_, err := c.Look(hurry)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "who waits waits no longer than they want to")
+		require.ErrorIs(t, err, context.DeadlineExceeded, "no longer than they want to wait")
 		all.Wait()
 		time.Sleep(checkupEvery - time.Millisecond)
 		look(t.Context(), 1)

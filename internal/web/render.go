@@ -22,7 +22,9 @@ var templateFiles embed.FS
 
 // templates are parsed once: a mistake in one is found by every test. Pages of those who may only read have a set of their own, in which
 // mayChange is false: what changes something stands below {{if mayChange}}.
-var templates = map[bool]*template.Template{false: parseTemplates(true), true: parseTemplates(false)} //nolint:gochecknoglobals // a constant, by readOnly
+var templates = map[bool]*template.Template{ //nolint:gochecknoglobals // a constant, by readOnly
+	false: parseTemplates(true), true: parseTemplates(false),
+}
 
 func parseTemplates(mayChange bool) *template.Template {
 	own := template.FuncMap{"mayChange": func() bool { return mayChange }}

@@ -18,22 +18,25 @@ func (s *Store) ListAudit(ctx context.Context, f store.AuditFilter) (look store.
 		return look, fmt.Errorf("list the audit: %w", err)
 	}
 	err = s.do(ctx, "list the audit", func(ctx context.Context, conn *pgx.Conn) error {
-		look = store.AuditLook{}
-		var n int
-		var oldest, newest *time.Time
-		if err := queryRow(ctx, conn, edge, edge.Takes(append(args, arg("from", 0))...)...).Scan(&n, &look.From, &oldest, &newest); err != nil || n == 0 {
+		// One snapshot: so both look at the same entries.
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+			look = store.AuditLook{}
+			var n int
+			var oldest, newest *time.Time
+			if err := queryRow(ctx, tx.Conn(), edge, edge.Takes(args...)...).Scan(&n, &look.From, &oldest, &newest); err != nil || n == 0 {
+				return err
+			}
+			look.Oldest, look.Newest = oldest.UTC(), newest.UTC()
+			if n < f.Looks() {
+				look.From = 0
+			}
+			rows, err := query(ctx, tx.Conn(), list, list.Takes(args...)...)
+			if err != nil {
+				return err
+			}
+			look.Entries, err = pgx.CollectRows(rows, scanAudit)
 			return err
-		}
-		look.Oldest, look.Newest = oldest.UTC(), newest.UTC()
-		rows, err := query(ctx, conn, list, list.Takes(append(args, arg("from", look.From))...)...)
-		if err != nil {
-			return err
-		}
-		look.Entries, err = pgx.CollectRows(rows, scanAudit)
-		if n < f.Looks() {
-			look.From = 0
-		}
-		return err
+		})
 	})
 	return look, err
 }
@@ -45,14 +48,14 @@ func scanAudit(row pgx.CollectableRow) (e store.AuditEntry, err error) {
 	return e, err
 }
 
-// auditQueries returns the statements of a ListAudit, and their arguments but for "from".
+// auditQueries returns the statements of a ListAudit, and their arguments.
 func (s *Store) auditQueries(f store.AuditFilter) (edge, list *sqltext.Query, args []sqltext.Arg, err error) {
 	args = []sqltext.Arg{arg("before", f.Below()), arg("look", f.Looks()), arg("limit", store.PageSize(f.Limit))}
-	of, order, where := "a.id >= @from AND a.id < @before", "a.id DESC", "true"
-	// The comparison of rows and the order are put so that only the index of the column fits.
+	of, order, where := "a.id < @before", "a.id DESC", "true"
+	// The comparison of rows and the order are put so that only the index of the column fits; it is read backwards, up to the limit.
 	by := func(column, name string, value int64) {
 		args = append(args, arg(name, value))
-		of = fmt.Sprintf("(a.%[1]s, a.id) >= (@%[2]s, @from) AND (a.%[1]s, a.id) < (@%[2]s, @before) AND a.%[1]s IS NOT NULL", column, name)
+		of = fmt.Sprintf("a.%[1]s >= @%[2]s AND (a.%[1]s, a.id) < (@%[2]s, @before) AND a.%[1]s IS NOT NULL", column, name)
 		order = fmt.Sprintf("a.%s DESC, a.id DESC", column)
 	}
 	term := func(text, name string, value any) {

@@ -152,9 +152,7 @@ func TestAuditReadsFewEntries(t *testing.T) {
 		for _, f := range []store.AuditFilter{
 			{}, {Task: 5000}, {Task: 7}, {Batch: 3}, {Batch: 3, Task: 7}, {Task: 7, Before: 60000}, {Before: 30000}, {Task: 999999}, {Task: 7, Verb: "x"},
 		} {
-			look, err := h.ListAudit(t.Context(), f)
-			require.NoError(t, err)
-			requirePages(t, h.AuditTexts(t, f, look.From), map[string]int{"": 100})
+			requirePages(t, h.AuditTexts(t, f), map[string]int{"": 100})
 		}
 	}
 	look, err := h.ListAudit(t.Context(), store.AuditFilter{Task: 7, Verb: "cancel", Look: 50000})
