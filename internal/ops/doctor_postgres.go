@@ -114,7 +114,8 @@ func (x *examination) replicationSlots() []Finding {
 			f.What = fmt.Sprintf("replication slot %s has lost the write-ahead log that it needs: nothing can use it any more", name)
 		} else {
 			f.Remedy = "start its standby or subscriber, or " + drop + " max_slot_wal_keep_size bounds what slots keep"
-			f.What = fmt.Sprintf("nothing uses replication slot %s, which keeps %s of the write-ahead log: the disk fills up", name, bytesText(uint64(s.Bytes)))
+			f.What = fmt.Sprintf("nothing uses replication slot %s, which keeps %s of the write-ahead log: the disk fills up", name,
+				bytesText(uint64(s.Bytes)))
 		}
 		found = append(found, f)
 	}

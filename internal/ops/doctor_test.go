@@ -72,7 +72,8 @@ func TestUnusedSlots(t *testing.T) {
 	}
 	require.Len(t, found, 3, "one slot is one finding")
 	for i, want := range []string{
-		"no standby uses replication slot rows", "nothing uses replication slot a'b, which keeps 3.0 GiB of", "replication slot gone has lost the write-ahead log",
+		"no standby uses replication slot rows", "nothing uses replication slot a'b, which keeps 3.0 GiB of",
+		"replication slot gone has lost the write-ahead log",
 	} {
 		require.Contains(t, found[i].What, want)
 		require.Equal(t, map[bool]Severity{true: Notice, false: Problem}[i == 2], found[i].Severity)

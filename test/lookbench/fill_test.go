@@ -49,7 +49,8 @@ const (
 	batches = `INSERT INTO PREFIX batch (name, sealed) VALUES ('many', FALSE), ('few', FALSE)`
 	totals  = `UPDATE PREFIX batch SET total = CASE id WHEN 1 THEN MANY / 10 ELSE 20 END, failed = CASE id WHEN 1 THEN MANY / 1000 ELSE 0 END,
 	succeeded = CASE id WHEN 1 THEN MANY / 10 - MANY / 1000 ELSE 20 END`
-	spans = `UPDATE PREFIX batch SET first_id = CASE id WHEN 1 THEN MANY / 2 + 1 ELSE 1 END, last_id = CASE id WHEN 1 THEN MANY / 2 + MANY / 10 ELSE 20 END`
+	spans = `UPDATE PREFIX batch SET first_id = CASE id WHEN 1 THEN MANY / 2 + 1 ELSE 1 END,
+	last_id = CASE id WHEN 1 THEN MANY / 2 + MANY / 10 ELSE 20 END`
 )
 
 func TestPostgres(t *testing.T) {

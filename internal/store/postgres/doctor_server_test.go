@@ -34,7 +34,8 @@ func TestDoctorOnAServerOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 
 	for name, test := range map[string]func(t *testing.T, url string, conn *pgx.Conn, s *postgres.Store){
-		"prepared transaction": preparedTransaction, "slot": unusedSlot, "slot and log": slotKeepsLog, "autovacuum": autovacuumOff, "connections": connectionsUsed,
+		"prepared transaction": preparedTransaction, "slot": unusedSlot, "slot and log": slotKeepsLog,
+		"autovacuum": autovacuumOff, "connections": connectionsUsed,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server.URL, conn, s) })
 	}

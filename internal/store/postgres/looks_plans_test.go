@@ -76,9 +76,10 @@ func TestSequencesReadFewRows(t *testing.T) {
 // archive moves all live rows of a schema to the archive, as if they had succeeded.
 const archive = `
 	WITH gone AS (DELETE FROM SCHEMA.task RETURNING *)
-	INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, attempt, deferrals, priority, ever_started, state, type, payload, batch_id, labels,
-		started_at, policy)
-	SELECT id, run_at, created_at, now() - (id % 2) * interval '1 day', 2, 1, 0, 0, true, 'succeeded', type, payload, batch_id, labels, now() - (id % 777) * interval '1 s', 1
+	INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, attempt, deferrals, priority, ever_started, state, type,
+		payload, batch_id, labels, started_at, policy)
+	SELECT id, run_at, created_at, now() - (id % 2) * interval '1 day', 2, 1, 0, 0, true, 'succeeded', type,
+		payload, batch_id, labels, now() - (id % 777) * interval '1 s', 1
 	FROM gone`
 
 // How many pages a page of a batch touches does not depend on how many finished tasks the batch has, nor on how many others there are.
@@ -90,7 +91,8 @@ func TestAPageOfALargeBatchReadsFewRows(t *testing.T) {
 	h.exec(t, `
 		INSERT INTO SCHEMA.batch (sealed) VALUES (false), (false);
 		INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
-		INSERT INTO SCHEMA.task (type, batch_id, labels) SELECT 'a', 1, CASE WHEN n % 5000 = 0 THEN '{"find": "me"}'::jsonb END FROM generate_series(1, 30000) AS n;
+		INSERT INTO SCHEMA.task (type, batch_id, labels)
+			SELECT 'a', 1, CASE WHEN n % 5000 = 0 THEN '{"find": "me"}'::jsonb END FROM generate_series(1, 30000) AS n;
 		INSERT INTO SCHEMA.task (type, batch_id) SELECT 'a', 2 FROM generate_series(1, 2001);
 		INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 40000)`)
 	h.exec(t, archive)
@@ -115,8 +117,9 @@ func TestAPageOfALargeBatchReadsFewRows(t *testing.T) {
 			require.EqualValues(t, 50000, h.number(t, `SELECT last_id FROM SCHEMA.batch WHERE id = 1`))
 		}
 		for name, f := range map[string]store.TaskFilter{
-			"newest": {Batch: 1}, "from the middle": {Batch: 1, Before: 30000}, "from behind it": {Batch: 1, Before: 60000}, "the end": {Batch: 1, Before: 20031},
-			"label": {Batch: 1, Labels: map[string]string{"find": "me"}}, "another": {Batch: 2},
+			"newest": {Batch: 1}, "from the middle": {Batch: 1, Before: 30000}, "from behind it": {Batch: 1, Before: 60000},
+			"the end": {Batch: 1, Before: 20031},
+			"label":   {Batch: 1, Labels: map[string]string{"find": "me"}}, "another": {Batch: 2},
 		} {
 			t.Logf("%s, folded %t", name, folded)
 			requirePages(t, h.PageTexts(t, f, 1000), map[string]int{"few finished": 2500, "window": 1500, "list": 1500, "": 100})
