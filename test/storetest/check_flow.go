@@ -38,11 +38,10 @@ func flowLimits(t testing.TB, h Harness) {
 	require.Empty(t, f.Tenants)
 	require.Empty(t, f.Locks)
 	r.limits(store.TypeLimit{Name: kind, Types: []string{kind, "suite.alias"}, Most: 2},
-		store.TypeLimit{Name: "suite.rated", Types: []string{"suite.rated"}, Rate: 0.01, Burst: 2})
-	r.learns()
+		store.TypeLimit{Name: "suite.worked", Types: []string{"suite.worked"}, Rate: 0.01, Burst: 2})
 	r.Insert(t, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind},
 		store.EnqueueRequest{Type: "suite.alias"})
-	r.Insert(t, store.EnqueueRequest{Type: "suite.rated"}, store.EnqueueRequest{Type: "suite.rated"}, store.EnqueueRequest{Type: "suite.rated"})
+	r.Insert(t, store.EnqueueRequest{Type: "suite.worked"}, store.EnqueueRequest{Type: "suite.worked"}, store.EnqueueRequest{Type: "suite.worked"})
 	require.Len(t, r.claim(want(kind, 1)), 1)
 	f = r.flow()
 	require.Len(t, f.Limits, 2)
@@ -56,7 +55,7 @@ func flowLimits(t testing.TB, h Harness) {
 	require.EqualValues(t, 3, f.Limits[1].Due)
 
 	require.Len(t, r.claim(want(kind, 5)), 1)
-	require.Len(t, r.claim(want("suite.rated", 5)), 2)
+	require.Len(t, r.claim(want("suite.worked", 5)), 2)
 	f = r.flow()
 	require.True(t, f.Limits[0].Full())
 	require.Equal(t, 2, f.Limits[0].Running)
@@ -68,7 +67,6 @@ func flowLimits(t testing.TB, h Harness) {
 func flowTenants(t testing.TB, h Harness) {
 	r := newTenantRig(t, h)
 	r.limits(each(kind, 2))
-	r.learns()
 	r.of("a", 5)
 	r.of("b", 1)
 	r.Insert(t, store.EnqueueRequest{Type: kind, Tenant: "a", Region: "sg"}, store.EnqueueRequest{Type: "suite.zzz", Tenant: `"><b>`})
@@ -82,7 +80,6 @@ func flowTenants(t testing.TB, h Harness) {
 	require.True(t, r.flow().Tenants[0].Full())
 
 	r.limits(eachRated(kind, 36, 2))
-	r.learns()
 	require.InDelta(t, 2, r.flow().Tenants[0].Tokens, 0.1, "it is new")
 }
 

@@ -102,6 +102,13 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 			conditions = "c.ended_at IS NULL AND c.id > @after"
 		case "look_bulk":
 			conditions = "a.state <> 'succeeded' AND a.type = @type"
+		case "audit", "audit_edge":
+			edge, list, _, err := s.auditQueries(store.AuditFilter{Task: 1, Batch: 2, RequestedBy: "a", Verb: "b", Type: "c", Since: &day})
+			if err != nil {
+				return nil, err
+			}
+			texts["audit"], texts["audit_edge"] = list.Text, edge.Text
+			continue
 		}
 		filled, err := t.of(q).Fill("{where}", conditions)
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -18,11 +20,9 @@ func (s *Store) Flow(ctx context.Context) (flow store.Flow, err error) {
 		if err := t.flowLimits(&flow); err != nil {
 			return err
 		}
-		for _, index := range []struct{ name, where string }{
-			{"task_tenant", "task.state IN ('pending', 'retry_pending') AND task.held IS NULL AND task.tenant IS NOT NULL"},
-			{"task_tenant_rollback", "task.state = 'rollback_pending' AND task.held IS NULL AND task.tenant IS NOT NULL"},
-		} {
-			if err := t.flowTenants(index.name, index.where, &flow); err != nil {
+		indexes := flowTenantIndexes()
+		for _, index := range slices.Sorted(maps.Keys(indexes)) {
+			if err := t.flowTenants(index, indexes[index], &flow); err != nil {
 				return err
 			}
 		}
@@ -34,6 +34,14 @@ func (s *Store) Flow(ctx context.Context) (flow store.Flow, err error) {
 		return t.flowLocks(&flow)
 	})
 	return flow, err
+}
+
+// flowTenantIndexes are the indexes of waiting rows that have a tenant, with their conditions.
+func flowTenantIndexes() map[string]string {
+	return map[string]string{
+		"task_tenant":          "task.state IN ('pending', 'retry_pending') AND task.held IS NULL AND task.tenant IS NOT NULL",
+		"task_tenant_rollback": "task.state = 'rollback_pending' AND task.held IS NULL AND task.tenant IS NOT NULL",
+	}
 }
 
 func (t *snapshot) flowLimits(f *store.Flow) error {

@@ -263,6 +263,20 @@ func TestPlans(t *testing.T) {
 		h.sql.StalledTypes:    {"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY", "SCAN e USING INDEX sqlite_autoindex_attempt_1"},
 	}
 	sorts[h.sql.StalledTypes] = true
+	plans[h.sql.FlowLimits] = []string{"INDEX task_limited (limited=?", "INDEX limit_place_name (name=?)", "SEARCH r USING INTEGER PRIMARY KEY"}
+	plans[h.sql.FlowTenantUse] = []string{
+		"COVERING INDEX task_limited (limited=? AND tenant=? AND state=?)", "INDEX limit_place_name (name=? AND tenant=?)",
+		"SEARCH tenant_bucket USING PRIMARY KEY (name=? AND tenant=?)",
+	}
+	plans[h.sql.FlowLocks] = []string{
+		"SCAN task USING COVERING INDEX task_held", "COVERING INDEX task_held (lock>?)", "INDEX lock_note_until (name=? AND until>?)", "INDEX task_held (lock=?)",
+	}
+	sorts[h.sql.FlowLimits], sorts[h.sql.FlowLocks] = true, true // of few
+	for index, where := range flowTenantIndexes() {
+		filled, err := h.sql.FlowTenants.FillAll("{index}", "INDEXED BY "+index, "{where}", where)
+		require.NoError(t, err)
+		plans[filled], sorts[filled] = []string{"COVERING INDEX " + index + " (type=? AND <expr>=? AND tenant>?)", "COVERING INDEX " + index + " (type>?)"}, true
+	}
 	for index, where := range waitingClasses() {
 		for _, q := range []*sqltext.Query{h.sql.UndeclaredTypes, h.sql.CountUndeclared} {
 			needs := []string{"SCAN task USING COVERING INDEX " + index, "SEARCH task USING COVERING INDEX " + index + " (type>?)"}

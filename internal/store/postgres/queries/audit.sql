@@ -8,4 +8,5 @@ FROM (SELECT a.id, a.at FROM {schema}.audit AS a WHERE {of} ORDER BY {order} LIM
 -- The entries of this part that match, newest first.
 SELECT a.id, a.at, coalesce(a.requested_by, ''), a.role, a.verb, a.answer, coalesce(a.reason, ''), coalesce(a.task_id, 0),
     coalesce(a.batch_id, 0), coalesce(a.type, ''), coalesce(a.schedule, ''), coalesce(a.chunks, ''), coalesce(a.agent, 0)
-FROM (SELECT a.* FROM {schema}.audit AS a WHERE {of} ORDER BY {order} LIMIT @look) AS a WHERE {where} ORDER BY {order} LIMIT @limit
+FROM (SELECT a.id, a.at, a.requested_by, a.role, a.verb, a.answer, a.reason, a.task_id, a.batch_id, a.type, a.schedule, a.chunks, a.agent
+      FROM {schema}.audit AS a WHERE {of} ORDER BY {order} LIMIT @look) AS a WHERE {where} ORDER BY {order} LIMIT @limit

@@ -2,7 +2,7 @@
 
 -- name: flow_limits
 -- The limits by name, with what is in use, and with the tokens of their rates.
-SELECT l.name, (SELECT json_group_array(x.type) FROM (SELECT t.type FROM type_limit AS t WHERE t.name = l.name ORDER BY t.type LIMIT @most) AS x),
+SELECT l.name, (SELECT json_group_array(x.type) FROM (SELECT m.type FROM type_limit AS m WHERE m.name = l.name ORDER BY m.type LIMIT @most) AS x),
     l.most, l.rate, l.burst, l.tenant_most, l.tenant_rate, l.tenant_burst,
     (SELECT count(*) FROM (SELECT 1 FROM task AS r INDEXED BY task_limited
         WHERE r.limited = l.name AND r.limited IS NOT NULL AND r.state IN ('running', 'rollback_running') LIMIT @counted))
