@@ -37,7 +37,8 @@ func (s *Store) flow(ctx context.Context, conn *pgx.Conn) (f store.Flow, err err
 	if err := s.flowTenantUse(ctx, conn, &f); err != nil {
 		return f, err
 	}
-	return f, s.flowLocks(ctx, conn, &f)
+	err = s.flowLocks(ctx, conn, &f)
+	return f, err
 }
 
 // tenantClasses are the conditions of the indexes of rows with tenants.
