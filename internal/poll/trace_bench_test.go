@@ -58,6 +58,7 @@ func BenchmarkEngine(b *testing.B) {
 }
 
 func benchEngine(b *testing.B, tracing *poll.Tracing) {
+	b.Helper()
 	db := model.New(time.Now)
 	rows := make([]store.EnqueueRequest, b.N)
 	for i := range rows {
@@ -78,6 +79,7 @@ func benchEngine(b *testing.B, tracing *poll.Tracing) {
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(context.WithoutCancel(b.Context())) }()
 	<-x.done
+	b.StopTimer()
 	e.Drain()
 	require.NoError(b, <-ended)
 }

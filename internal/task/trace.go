@@ -58,9 +58,9 @@ func (t *Task) AttemptSpan(c TraceContext, f Fence, p Phase) string {
 	b := append(make([]byte, 0, 128), purpose...)
 	b = append(b, c.Trace...)
 	b = append(b, c.Span...)
-	b = binary.BigEndian.AppendUint64(b, uint64(t.ID))                    //nolint:gosec // as bits
-	b = binary.BigEndian.AppendUint64(b, uint64(t.CreatedAt.UnixMicro())) //nolint:gosec // as bits
-	b = binary.BigEndian.AppendUint64(b, uint64(f))                       //nolint:gosec // as bits
+	b = binary.BigEndian.AppendUint64(b, uint64(t.ID))
+	b = binary.BigEndian.AppendUint64(b, uint64(t.CreatedAt.UnixMicro()))
+	b = binary.BigEndian.AppendUint64(b, uint64(f))
 	b = append(b, p...)
 	sum := sha256.Sum256(b)
 	sum[7] |= 1 // a span id is never zero

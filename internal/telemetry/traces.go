@@ -27,6 +27,7 @@ const (
 // Tracer makes spans and exports them by OTLP. What it needs to know it reads from the environment, by the names of OpenTelemetry. A
 // nil Tracer is one that is off. It is safe for use by many at once. No method waits for the collector, but for Close.
 type Tracer struct {
+	ctx      context.Context // of spans: nothing but their ids and parents is in it
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	export   *exporter
@@ -58,19 +59,19 @@ func NewTracer(ctx context.Context, o TracerOptions) (*Tracer, error) {
 	if err != nil {
 		o.Log.Warn("a part of OTEL_RESOURCE_ATTRIBUTES is left out: write key=value pairs, separated by commas", "err", err)
 	}
-	return newTracer(client, about, o), nil
+	return newTracer(context.WithoutCancel(ctx), client, about, o), nil
 }
 
-// newTracer returns a Tracer that exports to a client.
-func newTracer(to sdk.SpanExporter, about *resource.Resource, o TracerOptions) *Tracer {
-	stop, cancel := context.WithCancel(context.Background())
+// newTracer returns a Tracer that exports to a client. ctx must not end.
+func newTracer(ctx context.Context, to sdk.SpanExporter, about *resource.Resource, o TracerOptions) *Tracer {
+	stop, cancel := context.WithCancel(ctx)
 	e := &exporter{
 		to: to, stop: stop, cancel: cancel, log: o.Log, most: queueSize(os.Getenv),
 		full: o.Metrics.SpansDropped.WithLabelValues("queue_full"), refused: o.Metrics.SpansDropped.WithLabelValues("not_exported"),
 	}
 	in := queue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(e.most)), e}
 	provider := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithIDGenerator(ids{}), sdk.WithSpanProcessor(in))
-	return &Tracer{provider: provider, tracer: provider.Tracer("leasehold", trace.WithInstrumentationVersion(o.Version)), export: e}
+	return &Tracer{ctx: ctx, provider: provider, tracer: provider.Tracer("leasehold", trace.WithInstrumentationVersion(o.Version)), export: e}
 }
 
 // Close exports the last spans, in no more than two seconds. No span may be started or ended after it. It may be called on nil.
@@ -107,7 +108,7 @@ func Text(key, value string) attribute.KeyValue {
 
 // Start starts a span. Whether it is sampled is decided now, by OTEL_TRACES_SAMPLER: by default as its parent is, and roots are.
 func (t *Tracer) Start(s SpanStart) trace.Span {
-	ctx := context.WithValue(context.Background(), idsKey{}, &s)
+	ctx := context.WithValue(t.ctx, idsKey{}, &s)
 	if s.Parent.IsValid() {
 		ctx = trace.ContextWithSpanContext(ctx, s.Parent)
 	}
@@ -121,8 +122,8 @@ func (t *Tracer) Start(s SpanStart) trace.Span {
 	if len(s.Links) > 0 {
 		options = append(options, trace.WithLinks(s.Links...))
 	}
-	_, span := t.tracer.Start(ctx, strings.ToValidUTF8(s.Name, "\uFFFD"), options...)
-	return span
+	_, span := t.tracer.Start(ctx, strings.ToValidUTF8(s.Name, "\uFFFD"), options...) //nolint:spancheck // the caller ends it
+	return span                                                                       //nolint:spancheck // as above
 }
 
 // ids gives a span the ids that its SpanStart asks for.

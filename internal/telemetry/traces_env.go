@@ -26,7 +26,8 @@ func tracesWanted(getenv func(string) string) (bool, error) {
 	case slices.Equal(exporters, []string{"none"}):
 		return false, nil
 	case len(exporters) > 0 && !slices.Contains(exporters, "otlp"):
-		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: leasehold exports spans by OTLP only; set it to otlp, or to none", getenv("OTEL_TRACES_EXPORTER"))
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: leasehold exports spans by OTLP only; set it to otlp, or to none",
+			getenv("OTEL_TRACES_EXPORTER"))
 	}
 	// As the SDK reads it, an endpoint that is no URL would be logged and replaced by localhost.
 	if u, err := url.Parse(strings.TrimSpace(endpoint)); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -50,7 +51,7 @@ func queueSize(getenv func(string) string) int {
 
 func randomTrace() (id trace.TraceID) {
 	for i := range id {
-		id[i] = byte(rand.Uint32()) //nolint:gosec // it is no secret
+		id[i] = byte(rand.Uint32())
 	}
 	id[0] |= 1 // it is never zero
 	return id
@@ -58,7 +59,7 @@ func randomTrace() (id trace.TraceID) {
 
 func randomSpan() (id trace.SpanID) {
 	for i := range id {
-		id[i] = byte(rand.Uint32()) //nolint:gosec // it is no secret
+		id[i] = byte(rand.Uint32())
 	}
 	id[0] |= 1
 	return id

@@ -53,7 +53,7 @@ func (e *exporter) Shutdown(ctx context.Context) error { return e.to.Shutdown(ct
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.stop, cancel)()
+	defer context.AfterFunc(e.stop, cancel)() //nolint:contextcheck // ctx ends with either
 	err := e.to.ExportSpans(ctx, spans)
 	e.waiting.Add(-int64(len(spans)))
 	switch {

@@ -88,15 +88,16 @@ func (k *kept) set(err error) {
 	k.err = err
 }
 
-func tracerTo(k *kept, log *strings.Builder) (*Tracer, *Metrics) {
+func tracerTo(t *testing.T, k *kept, log *strings.Builder) (*Tracer, *Metrics) {
+	t.Helper()
 	m := NewMetrics(prometheus.NewRegistry())
-	return newTracer(k, resource.Empty(), TracerOptions{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m}), m
+	return newTracer(context.WithoutCancel(t.Context()), k, resource.Empty(), TracerOptions{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m}), m
 }
 
 // TestSpanIDs: a span has the ids that it is given, its parent's trace, and its parent's decision on sampling.
 func TestSpanIDs(t *testing.T) {
 	k := &kept{}
-	tracer, _ := tracerTo(k, &strings.Builder{})
+	tracer, _ := tracerTo(t, k, &strings.Builder{})
 	of, id := trace.TraceID{1}, trace.SpanID{2}
 	above := trace.NewSpanContext(trace.SpanContextConfig{TraceID: of, SpanID: trace.SpanID{9}, TraceFlags: trace.FlagsSampled})
 	tracer.Start(SpanStart{Name: "child", Parent: above, ID: id}).End()
@@ -125,7 +126,7 @@ func TestSpanIDs(t *testing.T) {
 // TestAnOutageOfTheCollector: it is one line when it begins and one when it is over, however many spans are lost, and these are counted.
 func TestAnOutageOfTheCollector(t *testing.T) {
 	k, log := &kept{err: errors.New("no such host")}, &strings.Builder{}
-	tracer, m := tracerTo(k, log)
+	tracer, m := tracerTo(t, k, log)
 	for range 3 {
 		tracer.Start(SpanStart{Name: "lost"}).End()
 		require.NoError(t, tracer.provider.ForceFlush(t.Context()))
@@ -149,7 +150,7 @@ func TestASilentCollector(t *testing.T) {
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "10")
 	synctest.Test(t, func(t *testing.T) {
 		k, log := &kept{hang: true}, &strings.Builder{}
-		tracer, m := tracerTo(k, log)
+		tracer, m := tracerTo(t, k, log)
 		for range 100 {
 			tracer.Start(SpanStart{Name: "x"}).End()
 		}
@@ -157,6 +158,7 @@ func TestASilentCollector(t *testing.T) {
 		start := time.Now()
 		tracer.Close()
 		require.Equal(t, flushFor, time.Since(start))
+		synctest.Wait() // its exporter logs, too
 		require.Contains(t, log.String(), "could not be exported in time")
 	})
 }

@@ -213,7 +213,7 @@ func TestCollectorFails(t *testing.T) {
 	t.Cleanup(func() { close(silence) })
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(refuses.Close)
-	closed, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
 	for name, url := range map[string]string{"silent": silent.URL, "refuses": refuses.URL, "gone": "http://" + closed.Addr().String()} {
