@@ -16,7 +16,7 @@ func TestPages(t *testing.T) {
 			path, name string
 			texts      []string
 		}{
-			{"/", "overview", []string{"Something is wrong", "waiting", "running of 4 workers", "orphans", "Attempts", "ended, at most", "Running now", "page", "invoice", "exit code"}},
+			{"/", "overview", []string{"Something is wrong", "waiting", "running of 6 workers", "orphans", "Attempts", "ended, at most", "Running now", "page", "invoice", "exit code"}},
 			{"/tasks", "tasks", []string{"Filter", "nobody", "retry pending", "exit code 3"}},
 			{"/tasks?type=invoice&state=failed", "tasks-filtered", []string{"All that match", "Retry all", "exit code 3"}},
 			{s.task("long"), "task", []string{"What it does", "page", "long", "fence", "Cancel", "Roll back"}},
@@ -34,7 +34,7 @@ func TestPages(t *testing.T) {
 			{"/failures", "failures", []string{"ledger", "Retry 1", "no route to host"}},
 			{"/types", "types", []string{"invoice", "invoices", "paused"}},
 			{"/types/paused", "type", []string{"the bank is down", "Resume", "Policy", "retry.limit"}},
-			{"/agents", "agents", []string{"billing-1", "working", "of 4", "Cordon", "Drain"}},
+			{"/agents", "agents", []string{"billing-1", "working", "of 6", "Cordon", "Drain"}},
 			{"/audit", "audit", []string{"alice", "pause", "type paused", "the bank is down", "By"}},
 			{"/audit?requested_by=nobody", "audit-none", []string{"Nothing that matches was changed"}},
 			{"/doctor", "doctor", []string{"not healthy", "orphans", "Remedy", "leasehold resume paused"}},

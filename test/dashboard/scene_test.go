@@ -122,7 +122,7 @@ func playOn(t *testing.T, store, host, agentBlock string) *scene {
 	port := harness.FreePort(t)
 	s := &scene{t: t, store: store, base: fmt.Sprintf("http://127.0.0.1:%d", port), ids: map[string]int64{}}
 	s.agent = harness.StartAgent(t, harness.AgentOptions{
-		Name: "billing-1", Store: store, Listen: fmt.Sprintf("%s:%d", host, port), Agent: "  workers = 4\n" + agentBlock,
+		Name: "billing-1", Store: store, Listen: fmt.Sprintf("%s:%d", host, port), Agent: "  workers = 6\n" + agentBlock,
 		Config: fmt.Sprintf(blocks, dir),
 	})
 	s.fill()
