@@ -58,8 +58,13 @@ func (c agentsListCmd) Run(a *app) error {
 // agentRow is an agent in a table.
 func (a *app) agentRow(i store.AgentInfo) table.Row {
 	const most = 40
+	running, ahead := ops.InHand(&i)
+	inHand := fmt.Sprintf("%d/%d", running, i.Workers)
+	if ahead > 0 {
+		inHand += fmt.Sprintf(" +%d", ahead) // claimed ahead
+	}
 	return table.Row{
-		ops.OneLine(i.Name, most), i.Session, a.agentState(i.State), fmt.Sprintf("%d/%d", i.Running, i.Workers), i.DonePerMinute,
+		ops.OneLine(i.Name, most), i.Session, a.agentState(i.State), inHand, i.DonePerMinute,
 		shortTime(i.SeenAt.Truncate(time.Second)), ops.OneLine(i.Region, most), ops.OneLine(i.Version, most), ops.OneLine(i.Config, most),
 	}
 }

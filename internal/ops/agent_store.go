@@ -20,6 +20,12 @@ type Agents interface {
 	OrderAgent(ctx context.Context, agent string, order store.AgentOrder, by string) ([]store.AgentOrdered, error)
 }
 
+// InHand splits what an agent has in hand into attempts, of which it has no more than workers, and rows that it has claimed ahead of them.
+func InHand(i *store.AgentInfo) (running, ahead int) {
+	running = min(i.Running, i.Workers)
+	return running, i.Running - running
+}
+
 // OrderAgent gives the present sessions with that name or number an order, and returns them. It names an agent that is not present.
 func OrderAgent(ctx context.Context, s Agents, agent string, order store.AgentOrder, by string) ([]store.AgentOrdered, error) {
 	if err := checkBy(by); err != nil {

@@ -28,7 +28,7 @@ type AgentInfo struct {
 	Version       string       `json:"version"`
 	Config        string       `json:"config"` // hash of the configuration
 	Workers       int          `json:"workers"`
-	Running       int          `json:"running"`         // attempts at the last heartbeat
+	Running       int          `json:"running"`         // tasks in hand at the last heartbeat: attempts, and rows that it has claimed ahead of them
 	Done          int64        `json:"done"`            // attempts that have ended since the start
 	DonePerMinute int64        `json:"done_per_minute"` // of these, those of the last minute
 	Types         []string     `json:"types"`           // row types that it declares, aliases included

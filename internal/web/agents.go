@@ -15,6 +15,8 @@ type agentRow struct {
 	store.AgentInfo
 	Verbs []verb
 	Use   float64 // running of workers
+	Busy  int     // running
+	Ahead int     // claimed ahead of what runs
 }
 
 // agentList shows the agents.
@@ -33,8 +35,8 @@ func (d *Dashboard) agentList(r *request) (*view, error) {
 	}{Now: r.now, All: all, More: max(len(list)-listAgents, 0), Said: r.said()}
 	for _, a := range list[:min(len(list), listAgents)] {
 		row := agentRow{AgentInfo: a, Verbs: agentVerbs(a.State)}
-		if a.Workers > 0 {
-			row.Use = min(float64(a.Running)/float64(a.Workers), 1)
+		if row.Busy, row.Ahead = ops.InHand(&a); a.Workers > 0 {
+			row.Use = float64(row.Busy) / float64(a.Workers)
 		}
 		data.List = append(data.List, row)
 	}

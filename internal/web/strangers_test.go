@@ -103,6 +103,16 @@ func TestNamesOfPages(t *testing.T) {
 	}
 }
 
+// TestHostileLabels has labels that no store can be asked for.
+func TestHostileLabels(t *testing.T) {
+	r := newRig(t)
+	for _, value := range []string{"x%3Da%00", "x%00%3Da", "x%3D%ff"} {
+		for _, path := range []string{"/tasks?label=", "/tasks/change?verb=cancel&state=pending&label="} {
+			require.Equal(t, 400, r.send("GET", path+value, "").Code, path+value)
+		}
+	}
+}
+
 // TestHostileCookies keeps the name that a browser sends as text, and within its bounds.
 func TestHostileCookies(t *testing.T) {
 	r := newRig(t)

@@ -141,6 +141,9 @@ func (r *request) readFilter() (f taskFilter, err error) {
 
 // labels reads name=value, separated by spaces.
 func labels(text string) (map[string]string, error) {
+	if !store.Storable(text) {
+		return nil, &mistaken{"labels: text must be UTF-8 without NUL"}
+	}
 	var m map[string]string
 	for pair := range strings.FieldsSeq(text) {
 		name, value, ok := strings.Cut(pair, "=")
