@@ -43,7 +43,11 @@ func (c chunksShowCmd) Run(a *app) error {
 
 // write writes all that is known of a plan.
 func (s shownChunks) write(w io.Writer) error {
-	if err := writeTable(w, planTable(s.ChunkPlanInfo)); err != nil {
+	t := planTable(s.ChunkPlanInfo)
+	if s.Waits != nil {
+		t.AppendRow(table.Row{"waits", ops.OneLine(s.Waits.Why, 400) + " (says " + ops.OneLine(s.Waits.Agent, 40) + ")"})
+	}
+	if err := writeTable(w, t); err != nil {
 		return err
 	}
 	if len(s.Failed) > 0 {

@@ -38,7 +38,11 @@ func (a *agent) makeEngine(guardian []string) {
 		Draining: runner.Drain,
 		Ordered:  a.orders.take,
 
-		Condition: runner.Condition,
+		Condition: func() store.Condition {
+			c := runner.Condition()
+			c.Chunks = a.chunks.Waits()
+			return c
+		},
 		Ended: func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration) {
 			if a.ended != nil {
 				a.ended(row, out, next, took)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -55,17 +56,19 @@ type Loop struct {
 
 	mu       sync.Mutex
 	inForce  map[string]bool
-	version  int             // of the plans
-	known    int             // version of the plans of which it is known which are in force
-	invalid  map[string]bool // plans whose tables cannot be cut
-	next     []Plan          // to be the plans, once replaced has an element
-	replaced chan struct{}   // has an element when there are others
+	version  int               // of the plans
+	known    int               // version of the plans of which it is known which are in force
+	invalid  map[string]bool   // plans whose tables cannot be cut
+	waits    map[string]string // by plan: why this agent, which plans it, plans nothing of it now
+	next     []Plan            // to be the plans, once replaced has an element
+	replaced chan struct{}     // has an element when there are others
 }
 
 // NewLoop returns a loop; Run runs it.
 func NewLoop(o Options) *Loop {
 	return &Loop{
-		o: o, inForce: map[string]bool{}, invalid: map[string]bool{}, version: 1, next: o.Plans, replaced: make(chan struct{}, 1),
+		o: o, inForce: map[string]bool{}, invalid: map[string]bool{}, waits: map[string]string{}, version: 1, next: o.Plans,
+		replaced: make(chan struct{}, 1),
 	}
 }
 
@@ -197,6 +200,26 @@ func (l *Loop) setInvalid(name string, is bool) {
 	l.invalid[name] = is
 }
 
+// Waits lists the plans that this agent plans, and whose planning has to wait, by name. It does not block.
+func (l *Loop) Waits() []store.WaitingPlan {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []store.WaitingPlan
+	for _, name := range slices.Sorted(maps.Keys(l.waits)) {
+		list = append(list, store.WaitingPlan{Plan: name, Why: l.waits[name]})
+	}
+	return list
+}
+
+// setWaits notes why a plan waits; "": it does not.
+func (l *Loop) setWaits(name, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if delete(l.waits, name); why != "" {
+		l.waits[name] = why
+	}
+}
+
 func (l *Loop) plans(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,8 +230,10 @@ func (l *Loop) plans(name string) bool {
 func (l *Loop) follow(ctx context.Context, p *Plan) {
 	f := &follower{Loop: l, plan: p, name: p.Declaration.Spec.Name, rest: shortestRest}
 	defer f.close()
+	defer f.setWaits(f.name, "")
 	for ctx.Err() == nil {
 		if !l.plans(f.name) {
+			f.noWaits()
 			pause(ctx, waitEvery)
 			continue
 		}
@@ -224,7 +249,7 @@ type follower struct {
 
 	src     Source
 	invalid string        // why the table cannot be cut, as it was logged
-	waits   string        // why planning waits, as it was logged
+	waits   string        // why planning waits, as it was logged and listed
 	misses  int           // turns in a row that failed
 	rest    time.Duration // while there is no room for chunks
 }
@@ -233,6 +258,14 @@ func (f *follower) close() {
 	if f.src != nil {
 		f.src.Close()
 		f.src = nil
+	}
+}
+
+// noWaits says that planning does not wait: another agent plans, or none.
+func (f *follower) noWaits() {
+	if f.waits != "" {
+		f.waits = ""
+		f.setWaits(f.name, "")
 	}
 }
 
@@ -263,6 +296,7 @@ func (f *follower) turn(ctx context.Context) time.Duration {
 	f.setInvalid(f.name, false)
 	f.o.Metrics.Outage.Worked(f.o.Log, "chunks")
 	if did.Waits != f.waits {
+		f.setWaits(f.name, did.Waits)
 		if f.waits = did.Waits; did.Waits != "" {
 			f.o.Log.Info("planning of chunks waits", "chunks", f.name, "for", did.Waits)
 		}

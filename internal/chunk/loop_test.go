@@ -32,6 +32,7 @@ type looped struct {
 	log    bytes.Buffer
 	opened int
 	check  error // of the source
+	waits  string
 	joined bool
 	end    func()
 }
@@ -88,6 +89,12 @@ func (o opened) Check(context.Context) error {
 	o.l.mu.Lock()
 	defer o.l.mu.Unlock()
 	return o.l.check
+}
+
+func (o opened) Throttled(context.Context) (string, error) {
+	o.l.mu.Lock()
+	defer o.l.mu.Unlock()
+	return o.l.waits, nil
 }
 
 func (o opened) Cut(ctx context.Context, after, limit *chunk.Key, n, most int) (chunk.Cuts, error) {
@@ -231,5 +238,42 @@ func TestALoopGoesOnOnceTheTableCanBeCut(t *testing.T) {
 		l.end()
 		require.Contains(t, l.log.String(), "add one")
 		require.Len(t, l.w.m.rows, 1)
+	})
+}
+
+func TestALoopSaysWhatPlansWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := loops(t, func(l *looped) {
+			l.waits = "a transaction is 11m old"
+			l.w.src.todo[1] = true
+		})
+		l.passes(20*time.Second, func() {
+			require.Equal(t, []store.WaitingPlan{{Plan: "p", Why: "a transaction is 11m old"}}, l.loop.Waits())
+			require.Empty(t, l.w.m.rows)
+			l.waits = ""
+		})
+		l.passes(20*time.Second, func() {
+			require.Empty(t, l.loop.Waits())
+			require.Len(t, l.w.m.rows, 1)
+			l.waits, l.w.src.todo[2] = "other work", true
+		})
+		l.end()
+		require.Empty(t, l.loop.Waits(), "it plans nothing any more")
+	})
+}
+
+// TestAPlanThatIsNotInForceDoesNotWait: another agent's declaration of it is in force now.
+func TestAPlanThatIsNotInForceDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := loops(t, func(l *looped) {
+			l.waits = "other work"
+			l.w.src.todo[1] = true
+		})
+		l.passes(20*time.Second, func() {
+			require.Len(t, l.loop.Waits(), 1)
+			l.did.InForce = nil
+		})
+		l.passes(30*time.Second, func() { require.Empty(t, l.loop.Waits()) })
+		l.end()
 	})
 }

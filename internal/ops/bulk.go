@@ -59,9 +59,9 @@ type BulkPreview struct {
 
 // Bounds of a preview.
 const (
-	countMost   = 200_000                // tasks that it looks at, the newest first
-	countFor    = 200 * time.Millisecond // looks that would be over later are not taken
-	countWithin = 20 * time.Second       // of a store that is slow to reply
+	countMost   = 200_000               // tasks that it looks at, the newest first
+	countFor    = 80 * time.Millisecond // looks that would be over later are not taken
+	countWithin = 20 * time.Second      // of a store that is slow to reply
 )
 
 // Bounds of following a bulk change.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -23,6 +24,12 @@ type ChunkPlans interface {
 	// ResumeChunks has agents go on with a plan, and reports whether something kept them from it: a pause, or that the batch of the
 	// pass was cancelled or rolled back. The next chunk of that pass then gets a new batch.
 	ResumeChunks(ctx context.Context, name, by string) (changed bool, err error)
+}
+
+// ShownChunks is what it takes to show a plan.
+type ShownChunks interface {
+	ChunkPlans
+	Agents
 }
 
 // maxPasses is how many passes are read at once.
@@ -75,12 +82,35 @@ func PauseChunks(ctx context.Context, s ChunkPlans, name string, pause bool, by 
 type ChunkDetail struct {
 	*store.ChunkPlanInfo
 
+	Waits  *PlanWaits    `json:"waits,omitempty"` // why nothing of it is planned now; nil: for no throttle
 	Failed []FailedRange `json:"failed"`
 	Passes []ChunkPass   `json:"passes"`
 }
 
+// PlanWaits says why a plan waits, as the agent said that plans it.
+type PlanWaits struct {
+	Why   string    `json:"why"`
+	Agent string    `json:"agent"`
+	At    time.Time `json:"at"` // of the agent's heartbeat
+}
+
+// waitsOf finds what an agent says of a plan that waits; nil: none says that it does.
+func waitsOf(agents []store.AgentInfo, plan string) *PlanWaits {
+	for i := range agents {
+		if agents[i].Condition == nil {
+			continue
+		}
+		for _, w := range agents[i].Condition.Chunks {
+			if w.Plan == plan {
+				return &PlanWaits{w.Why, agents[i].Name, agents[i].SeenAt}
+			}
+		}
+	}
+	return nil
+}
+
 // ShowChunks returns a plan with at most limit passes, the newest first. It names one that does not exist.
-func ShowChunks(ctx context.Context, s ChunkPlans, name string, limit int) (d ChunkDetail, err error) {
+func ShowChunks(ctx context.Context, s ShownChunks, name string, limit int) (d ChunkDetail, err error) {
 	if d.ChunkPlanInfo, err = ReadChunks(ctx, s, name); err != nil {
 		return d, err
 	}
@@ -91,6 +121,13 @@ func ShowChunks(ctx context.Context, s ChunkPlans, name string, limit int) (d Ch
 	failed, now, err := FailedRanges(ctx, s, name)
 	if err != nil {
 		return d, err
+	}
+	if d.State == store.ChunksPlanning {
+		agents, err := s.ListAgents(ctx, false)
+		if err != nil {
+			return d, err
+		}
+		d.Waits = waitsOf(agents, name)
 	}
 	d.Failed, d.Passes = failed, make([]ChunkPass, 0, len(passes))
 	for n := range passes {

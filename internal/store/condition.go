@@ -24,6 +24,8 @@ type Condition struct {
 	Checks []task.ID `json:"checks,omitempty"`
 	// Processes are what the processes of running tasks do that have not pinged for a while; Linux only.
 	Processes []RunningProcess `json:"processes,omitempty"`
+	// Chunks are the plans that the session plans and whose planning has to wait now, by name.
+	Chunks []WaitingPlan `json:"chunks,omitempty"`
 	// Stuck is for how long the agent's loop has not turned, in milliseconds; 0: it turns.
 	Stuck int64 `json:"stuck_ms,omitempty"`
 	// Starved is for how long tasks have been due and slots free without a task that could be claimed, in milliseconds; 0: not for long.
@@ -57,6 +59,12 @@ const (
 	ProcessEnded    ProcessState = "ended"    // all have ended
 )
 
+// WaitingPlan is a plan of chunks whose planning has to wait.
+type WaitingPlan struct {
+	Plan string `json:"plan"`
+	Why  string `json:"why"` // the throttle of the plan that holds
+}
+
 // OpenBreaker is a breaker that holds attempts back from a target that is out of reach.
 type OpenBreaker struct {
 	Types   []string   `json:"types"`           // the row types: the type's name, and its aliases
@@ -78,20 +86,30 @@ func (b *OpenBreaker) Since(seen time.Time) time.Time {
 
 // Text returns the condition as JSON for a store, each list and each error cut to its bound; "" where there is nothing to say.
 func (c Condition) Text() string {
-	if len(c.Breakers)+len(c.Full)+len(c.Checks)+len(c.Processes) == 0 && c.Stuck == 0 && c.Starved == 0 && c.Jumped == 0 {
+	if len(c.Breakers)+len(c.Full)+len(c.Checks)+len(c.Processes)+len(c.Chunks) == 0 && c.Stuck == 0 && c.Starved == 0 && c.Jumped == 0 {
 		return ""
 	}
 	c.Breakers = append([]OpenBreaker(nil), c.Breakers[:min(len(c.Breakers), MostConditions)]...)
 	for i := range c.Breakers {
-		if r := []rune(c.Breakers[i].Error); len(r) > mostConditionErrors {
-			c.Breakers[i].Error = string(r[:mostConditionErrors-1]) + "…"
-		}
+		c.Breakers[i].Error = cutCondition(c.Breakers[i].Error)
 	}
 	c.Full = c.Full[:min(len(c.Full), MostConditions)]
 	c.Checks = c.Checks[:min(len(c.Checks), MostConditions)]
 	c.Processes = c.Processes[:min(len(c.Processes), MostConditions)]
+	c.Chunks = append([]WaitingPlan(nil), c.Chunks[:min(len(c.Chunks), MostConditions)]...)
+	for i := range c.Chunks {
+		c.Chunks[i].Why = cutCondition(c.Chunks[i].Why)
+	}
 	body, _ := json.Marshal(c) // of texts and numbers
 	return string(body)
+}
+
+// cutCondition bounds a text.
+func cutCondition(s string) string {
+	if r := []rune(s); len(r) > mostConditionErrors {
+		return string(r[:mostConditionErrors-1]) + "…"
+	}
+	return s
 }
 
 // ReadCondition reads what Text has written. What cannot be read, as of an agent of another version, is left out.

@@ -102,7 +102,7 @@ func (d *Dashboard) chunkPage(r *request) (*view, error) {
 		Proof  *proof
 		Verbs  []verb
 		Said   string
-	}{Now: r.now, Plan: c.ChunkPlanInfo, Failed: c.Failed, Pace: paceOf(c.ChunkPlanInfo), Said: r.said()}
+	}{Now: r.now, Plan: c.ChunkPlanInfo, Failed: c.Failed, Pace: paceOf(c.ChunkPlanInfo, c.Waits), Said: r.said()}
 	if data.Proof, err = d.prove(r, c.ChunkPlanInfo); err != nil {
 		return nil, err
 	}

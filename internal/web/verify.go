@@ -31,17 +31,19 @@ func (d *Dashboard) prove(r *request, plan *store.ChunkPlanInfo) (*proof, error)
 }
 
 // paceOf says why a plan is as fast as it is, by what the store knows. What a throttle says is in the log of the agent that plans.
-func paceOf(p *store.ChunkPlanInfo) (why []string) {
+func paceOf(p *store.ChunkPlanInfo, waits *ops.PlanWaits) (why []string) {
 	live, ahead := ops.Thousands(p.Live), ops.Thousands(int64(p.Ahead))
 	switch {
 	case p.State == store.ChunksFollowing:
 		why = append(why, "The table was looked through. The next look comes "+ops.Duration(p.Follow)+" after the last.")
 	case p.State != store.ChunksPlanning:
 		return nil // the state says it
+	case waits != nil:
+		why = append(why, fmt.Sprintf("Planning waits: %s (says agent %s).", ops.OneLine(waits.Why, mostLine), ops.OneLine(waits.Agent, mostLine)))
 	case p.Live >= int64(p.Ahead):
 		why = append(why, fmt.Sprintf("%s chunks wait or run, which is all that may (ahead = %s): the next ones are planned as these end.", live, ahead))
 	default:
-		why = append(why, fmt.Sprintf("%s of %s chunks wait or run: more are planned, unless a throttle of the plan holds.", live, ahead))
+		why = append(why, fmt.Sprintf("%s of %s chunks wait or run: more are planned.", live, ahead))
 	}
 	if p.Target > 0 && p.PerRow > 0 {
 		row := time.Duration(p.PerRow * float64(time.Second))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -15,9 +16,11 @@ func TestPaceOf(t *testing.T) {
 	require.Equal(t, []string{
 		"64 chunks wait or run, which is all that may (ahead = 64): the next ones are planned as these end.",
 		"A row takes 2.0 ms and a chunk should take 5.0 s: so the next one has 2,500 rows.",
-	}, paceOf(&plan))
+	}, paceOf(&plan, nil))
 	plan.Live, plan.Target = 3, 0
-	require.Equal(t, []string{"3 of 64 chunks wait or run: more are planned, unless a throttle of the plan holds."}, paceOf(&plan))
+	require.Equal(t, []string{"3 of 64 chunks wait or run: more are planned."}, paceOf(&plan, nil))
+	require.Equal(t, []string{"Planning waits: a transaction is 11m old (says agent a)."},
+		paceOf(&plan, &ops.PlanWaits{Why: "a transaction is 11m old", Agent: "a"}))
 	plan.State = store.ChunksPaused
-	require.Empty(t, paceOf(&plan))
+	require.Empty(t, paceOf(&plan, nil))
 }
