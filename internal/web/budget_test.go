@@ -71,7 +71,9 @@ func TestFiltersHaveABudget(t *testing.T) {
 				took := time.Since(start)
 				budget := int64((ownSaved+took/ownShare)/each) + ownAtOnce + 1
 				require.LessOrEqual(t, filters.Load(), budget, "pages with a filter")
-				require.Equal(t, takes > 0, refused.Load() > 0, "where pages take no time, all have theirs after a while")
+				if takes > 0 { // where pages take no time, those alone are refused that find too many waiting
+					require.Positive(t, refused.Load())
+				}
 				require.Greater(t, filters.Load(), budget*9/10-10, "and they get what there is")
 				require.LessOrEqual(t, most.Load(), int64(ownAtOnce))
 				require.LessOrEqual(t, overviews.Load(), int64(took/freshFor)+1, "a hundred overviews are one")
