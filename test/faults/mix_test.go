@@ -89,7 +89,7 @@ func TestFollowers(t *testing.T) {
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	o := faults.Options{
-		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 16, Kinds: []string{"capped", "shared"},
+		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 32, Kinds: []string{"capped", "shared"},
 		Script: []script.Deed{script.Nap, script.OK},
 		Faults: faults.FaultsNamed("agent killed", "agent killed at a point", "agent frozen", "agent drained", "network cuts replies",
 			"network loses replies", "server terminates", "endpoint restarts"),
