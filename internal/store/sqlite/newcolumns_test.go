@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/test/storetest"
 )
 
@@ -117,12 +118,15 @@ func TestStatementsIgnoreNewColumns(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, h.valid(t, "SELECT state FROM batches JOIN batch USING (id)"), "the check finds what it is to find")
 	for name, q := range loadQueries() {
-		filled, err := q.Fill("{index}", "")
-		require.NoError(t, err)
-		filled, err = filled.Fill("{where}", "true")
+		filled, err := anyway(q)
 		require.NoError(t, err)
 		require.NoError(t, h.valid(t, filled.Text, make([]any, len(q.Names))...), "%s\n%s", name, filled.Text)
 	}
+}
+
+// anyway fills what statements leave to each call.
+func anyway(q *sqltext.Query) (*sqltext.Query, error) {
+	return q.FillAll("{index}", "", "{where}", "true", "{of}", "id < 1")
 }
 
 // valid compiles a statement.

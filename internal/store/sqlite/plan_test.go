@@ -336,9 +336,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	h := newHarness(t)
 	for name, q := range loadQueries() {
 		t.Run(name, func(t *testing.T) {
-			filled, err := q.Fill("{index}", "")
-			require.NoError(t, err)
-			filled, err = filled.Fill("{where}", "true")
+			filled, err := anyway(q)
 			require.NoError(t, err)
 			h.plan(t, filled.Text)
 		})
