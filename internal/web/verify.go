@@ -30,7 +30,7 @@ func (d *Dashboard) prove(r *request, plan *store.ChunkPlanInfo) (*proof, error)
 	return &proof{p.Covered, p.Through, append(p.Problems(), p.Unfinished()...)}, nil
 }
 
-// paceOf says why a plan is as fast as it is, by what the store knows. What a throttle says is in the log of the agent that plans.
+// paceOf says why a plan is as fast as it is: by what the store knows, and by the throttle that the agent that plans it last said it waits for.
 func paceOf(p *store.ChunkPlanInfo, waits *ops.PlanWaits) (why []string) {
 	live, ahead := ops.Thousands(p.Live), ops.Thousands(int64(p.Ahead))
 	switch {
