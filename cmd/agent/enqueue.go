@@ -75,7 +75,7 @@ func (c enqueueCmd) Run(a *app) error {
 		return err
 	}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
+		call, cancel := context.WithTimeout(ctx, callTimeout+r.Patience())
 		defer cancel()
 		reason, err := ops.Untaken(call, s, c.Type)
 		switch {

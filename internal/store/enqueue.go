@@ -20,6 +20,12 @@ const (
 	MaxLabels   = 4 << 10 // bytes of JSON
 )
 
+// Patience is how much longer than another call an insertion may take: a second for each megabyte of its documents,
+// which have to be sent, parsed and compressed.
+func (r *EnqueueRequest) Patience() time.Duration {
+	return time.Duration((len(r.Payload)+len(r.RollbackPayload))/1_000_000) * time.Second
+}
+
 // Check finds what no store would take, and says it better than a database does; its errors are *InputError.
 func (r *EnqueueRequest) Check() error {
 	wrong := func(format string, args ...any) error { return &InputError{Text: fmt.Sprintf(format, args...)} }

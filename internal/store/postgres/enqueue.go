@@ -25,31 +25,51 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 	if err != nil {
 		return 0, "", fmt.Errorf("enqueue: %w", err)
 	}
-	err = s.do(ctx, "enqueue", func(ctx context.Context, conn *pgx.Conn) error {
-		if r.AsksForMore() {
-			return inputError(queryRow(ctx, conn, s.sql.EnqueueLive, liveArgs(r, args)...).Scan((*int64)(&id), (*string)(&answer)))
-		}
-		for range enqueueRounds {
-			err := queryRow(ctx, conn, s.sql.Enqueue, args...).Scan((*int64)(&id))
-			if err == nil {
-				answer = store.EnqueuedInserted
-				return nil
-			}
-			if !errors.Is(err, pgx.ErrNoRows) {
-				return inputError(err)
-			}
-			err = queryRow(ctx, conn, s.sql.FindKey, arg("type", r.Type), arg("key", r.Key)).Scan((*int64)(&id))
-			if !errors.Is(err, pgx.ErrNoRows) {
-				answer = store.EnqueuedKept
-				return err
-			}
-		}
-		return fmt.Errorf("a task of type %s with key %s came and went %d times: try again", r.Type, r.Key, enqueueRounds)
-	})
+	more := r.Patience()
+	err = explain(s.with(ctx, s.pool, "enqueue", callTimeout+more, func(ctx context.Context, conn *pgx.Conn) error {
+		return withPatience(ctx, conn, more, func(on querier) (err error) {
+			id, answer, err = s.enqueue(ctx, on, r, args)
+			return err
+		})
+	}))
 	if err != nil {
 		return 0, "", err
 	}
 	return id, answer, nil
+}
+
+// withPatience lets statements take that much longer than others. More than nothing costs a transaction.
+func withPatience(ctx context.Context, conn *pgx.Conn, more time.Duration, f func(on querier) error) error {
+	if more == 0 {
+		return f(conn)
+	}
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", (statementTimeout+more).Milliseconds())); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+func (s *Store) enqueue(ctx context.Context, on querier, r store.EnqueueRequest, args []sqltext.Arg) (id task.ID, answer store.Enqueued, err error) {
+	if r.AsksForMore() {
+		err = inputError(queryRow(ctx, on, s.sql.EnqueueLive, liveArgs(r, args)...).Scan((*int64)(&id), (*string)(&answer)))
+		return id, answer, err
+	}
+	for range enqueueRounds {
+		err := queryRow(ctx, on, s.sql.Enqueue, args...).Scan((*int64)(&id))
+		if err == nil {
+			return id, store.EnqueuedInserted, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return 0, "", inputError(err)
+		}
+		err = queryRow(ctx, on, s.sql.FindKey, arg("type", r.Type), arg("key", r.Key)).Scan((*int64)(&id))
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return id, store.EnqueuedKept, err
+		}
+	}
+	return 0, "", fmt.Errorf("a task of type %s with key %s came and went %d times: try again", r.Type, r.Key, enqueueRounds)
 }
 
 func enqueueArgs(r store.EnqueueRequest) ([]sqltext.Arg, error) {
