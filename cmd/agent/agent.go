@@ -224,10 +224,10 @@ func (a *agent) listen(s *signals) part {
 			return draining
 		}},
 	}
-	checkups := ops.NewCheckups(a.store)
+	checkups, histories := ops.NewCheckups(a.store), &ops.Histories{}
 	o.V1 = v1.New(v1.Options{
-		Checkups: checkups,
-		Store:    a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Healthy: a.engine.Health,
+		Checkups: checkups, Histories: histories,
+		Store: a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Healthy: a.engine.Health,
 		CountChunks: a.countChunks,
 		Configuration: func() ([]store.Block, func(string) string) {
 			cfg := a.cfg.Load()
@@ -236,8 +236,8 @@ func (a *agent) listen(s *signals) part {
 		Trace: func(ctx context.Context, id task.ID) (string, error) { return derivedTrace(ctx, a.store, id) },
 	})
 	dashboard := web.New(web.Options{
-		Checkups: checkups,
-		Store:    a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Agent: a.first.Agent.Name, Where: a.where,
+		Checkups: checkups, Histories: histories,
+		Store: a.store, Bulk: batch.NewBulk(a.store, ops.NamedSignature), Log: a.log, Agent: a.first.Agent.Name, Where: a.where,
 		Version: readBuild().Version,
 	})
 	o.Web, o.Refuse = dashboard, dashboard.Refuse

@@ -188,5 +188,5 @@ func (d *Dashboard) activity(r *request, typ string) (*ops.Activity, error) {
 			return nil, &mistaken{err.Error()}
 		}
 	}
-	return ops.ReadActivity(r.ctx, d.Store, span, typ)
+	return d.Histories.Look(r.ctx, span, typ, func() (*ops.Activity, error) { return ops.ReadActivity(r.ctx, d.Store, span, typ) })
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -34,16 +36,58 @@ type overview struct {
 	Chart                          *chart
 }
 
+// overviewAtOnce is how many questions of the overview the store answers at once. It is one page for all who look.
+const overviewAtOnce = 3
+
 // overview reads how everything is.
 func (d *Dashboard) overview(r *request) (*view, error) {
-	all, err := d.readTypes(r)
-	if err != nil {
+	o := &overview{Now: r.now}
+	var all typeRows
+	var lately *ops.Activity
+	var batches []store.BatchInfo
+	var asking errgroup.Group
+	asking.SetLimit(overviewAtOnce)
+	for _, ask := range []func() error{
+		func() (err error) { all, err = d.readTypes(r); return err },
+		func() (err error) { lately, err = d.activity(r, ""); return err },
+		func() (err error) { o.Doctor, err = d.Checkups.Look(r.ctx); return err },
+		func() (err error) {
+			o.InFlight, err = d.taskRows(r, store.TaskFilter{
+				States: []task.State{task.StateRunning, task.StateRollbackRunning}, Limit: overviewTasks,
+			})
+			return err
+		},
+		func() (err error) {
+			o.Failed, err = d.taskRows(r, store.TaskFilter{
+				States: []task.State{task.StateFailed, task.StateRollbackFailed}, Limit: overviewTasks,
+			})
+			return err
+		},
+		func() (err error) {
+			batches, err = d.Store.ListBatches(r.ctx, store.BatchFilter{
+				States: []store.BatchState{store.BatchPending, store.BatchRunning, store.BatchRollingBack}, Limit: overviewBatches,
+			})
+			return err
+		},
+	} {
+		asking.Go(ask)
+	}
+	if err := asking.Wait(); err != nil {
 		return nil, err
 	}
-	o := &overview{Now: r.now, Capped: all.capped}
-	if o.Doctor, err = d.Checkups.Look(r.ctx); err != nil {
-		return nil, err
-	}
+	o.sum(&all)
+	o.Chart = chartOf(lately)
+	all.sparks(lately)
+	slices.SortStableFunc(all.list, func(a, b typeRow) int { return cmp.Compare(b.Running+b.Waiting, a.Running+a.Waiting) })
+	o.Types = all.list[:min(len(all.list), overviewTypes)]
+	o.MoreTypes = len(all.list) - len(o.Types)
+	o.Batches = rowsOfBatches(batches)
+	return &view{Title: "Overview", Place: "overview", Name: "overview", Data: o, Live: events}, nil
+}
+
+// sum adds up what there is of all types, and of all agents.
+func (o *overview) sum(all *typeRows) {
+	o.Capped = all.capped
 	for _, a := range all.agents {
 		o.Agents++
 		if a.State == store.AgentWorking {
@@ -59,31 +103,4 @@ func (d *Dashboard) overview(r *request) (*view, error) {
 			o.Orphans += t.Waiting
 		}
 	}
-	lately, err := d.activity(r, "")
-	if err != nil {
-		return nil, err
-	}
-	o.Chart = chartOf(lately)
-	all.sparks(lately)
-	slices.SortStableFunc(all.list, func(a, b typeRow) int { return cmp.Compare(b.Running+b.Waiting, a.Running+a.Waiting) })
-	o.Types = all.list[:min(len(all.list), overviewTypes)]
-	o.MoreTypes = len(all.list) - len(o.Types)
-	if o.InFlight, err = d.taskRows(r, store.TaskFilter{
-		States: []task.State{task.StateRunning, task.StateRollbackRunning}, Limit: overviewTasks,
-	}); err != nil {
-		return nil, err
-	}
-	if o.Failed, err = d.taskRows(r, store.TaskFilter{
-		States: []task.State{task.StateFailed, task.StateRollbackFailed}, Limit: overviewTasks,
-	}); err != nil {
-		return nil, err
-	}
-	batches, err := d.Store.ListBatches(r.ctx, store.BatchFilter{
-		States: []store.BatchState{store.BatchPending, store.BatchRunning, store.BatchRollingBack}, Limit: overviewBatches,
-	})
-	if err != nil {
-		return nil, err
-	}
-	o.Batches = rowsOfBatches(batches)
-	return &view{Title: "Overview", Place: "overview", Name: "overview", Data: o, Live: events}, nil
 }

@@ -20,7 +20,9 @@ type Options struct {
 	Log   *slog.Logger
 	// Checkups are of the store, and shared with all who ask within this agent.
 	Checkups *ops.Checkups
-	Agent    string // name of this agent, for the foot of each page
+	// Histories are those of the store, and shared in the same way.
+	Histories *ops.Histories
+	Agent     string // name of this agent, for the foot of each page
 	// Where names the store without its password.
 	Where string
 	// Version is the binary's.

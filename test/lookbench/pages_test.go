@@ -47,7 +47,8 @@ func measurePages(t *testing.T, s shown, n int) {
 		var took []time.Duration
 		var size int
 		for range runs {
-			d := web.New(web.Options{Store: s, Bulk: batch.NewBulk(s, ops.NamedSignature), Log: slog.New(slog.DiscardHandler), Agent: "bench"})
+			d := web.New(web.Options{Store: s, Bulk: batch.NewBulk(s, ops.NamedSignature), Log: slog.New(slog.DiscardHandler), Agent: "bench",
+				Checkups: ops.NewCheckups(s), Histories: &ops.Histories{}})
 			w := httptest.NewRecorder()
 			began := time.Now()
 			d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

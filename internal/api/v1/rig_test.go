@@ -67,7 +67,7 @@ func newRig(t *testing.T, s wholeStore) *rig {
 	r := &rig{t: t, store: s, contract: newContract(t)}
 	r.api = New(Options{
 		Store: s, Bulk: batch.NewBulk(s, ops.NamedSignature), Log: slog.New(slog.DiscardHandler),
-		Checkups: ops.NewCheckups(s),
+		Checkups: ops.NewCheckups(s), Histories: &ops.Histories{},
 		Configuration: func() ([]store.Block, func(string) string) {
 			claims := func(typ string) string { return map[string]string{"invoice.send": "invoice.send"}[typ] }
 			return []store.Block{{Kind: "task", Name: "invoice.send", Fields: map[string]string{"timeout": `"40s"`}}}, claims

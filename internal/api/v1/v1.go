@@ -30,6 +30,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Checkups are of the store, and shared with all who ask within this agent.
 	Checkups *ops.Checkups
+	// Histories are those of the store, and shared in the same way.
+	Histories *ops.Histories
 	// Healthy fails where this agent's loop is stuck; nil: it is not.
 	Healthy func() error
 	// Configuration returns the blocks of the configuration that is in force in this agent, and the type of it that claims rows of a type ("": none).
@@ -53,7 +55,6 @@ type API struct {
 	news    shared[*news]
 	watched watched
 	glances shared[glances]
-	history history
 }
 
 // New makes an API.
