@@ -232,6 +232,14 @@ func tenantLocks(t testing.TB, h Harness) {
 	}
 	r.promoted(1)
 	require.Equal(t, []task.ID{second}, ids(r.take(5)))
+	// One that has to wait for its lock takes the turn of its tenant only, also where that is none.
+	d, e := r.of("d", 3), r.of("e", 3)
+	require.ElementsMatch(t, []task.ID{d[0], e[0]}, ids(r.claim(want(kind, 2))))
+	for i := range 2 { // the second one begins with it
+		behind := add("", "x")
+		require.ElementsMatch(t, []task.ID{d[i+1], e[i+1]}, ids(r.claim(want(kind, 3))))
+		require.Equal(t, task.HoldLock, r.get(behind).Held)
+	}
 }
 
 // tenantTypeLimit has less room than there are tenants: each gets its turn all the same.

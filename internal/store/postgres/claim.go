@@ -105,6 +105,7 @@ func (s *Store) claimAll(ctx context.Context, conn *pgx.Conn, c store.Claim) (al
 type claimed struct {
 	tasks []task.Task
 	cut   bool // the bound on bytes, or locks, kept rows from being taken
+	held  bool // locks did
 	left  bool // locks of rows were being passed on
 	bare  bool // documents were left out, because some of them could be large
 }
@@ -115,7 +116,7 @@ func (c claimed) with(more claimed) claimed {
 	if len(c.tasks) > 0 {
 		tasks = append(c.tasks, tasks...)
 	}
-	return claimed{tasks, c.cut || more.cut, c.left || more.left, c.bare || more.bare}
+	return claimed{tasks, c.cut || more.cut, c.held || more.held, c.left || more.left, c.bare || more.bare}
 }
 
 // claimBeside claims rows of types without a limit.
@@ -161,8 +162,8 @@ func (s *Store) claimOf(ctx context.Context, conn *pgx.Conn, q *sqltext.Query, c
 		})
 		return err
 	})
-	held, left := sawLocks(conn)
-	got.cut, got.left = got.cut || held, left
+	got.held, got.left = sawLocks(conn)
+	got.cut = got.cut || got.held
 	return got, err
 }
 

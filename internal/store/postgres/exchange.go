@@ -152,8 +152,8 @@ func (s *Store) exchangeOf(
 		})
 		return err
 	})
-	held, left := sawLocks(conn)
-	got.cut, got.left = got.cut || held, left
+	got.held, got.left = sawLocks(conn)
+	got.cut = got.cut || got.held
 	return got, applied, err
 }
 

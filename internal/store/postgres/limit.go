@@ -154,8 +154,8 @@ func (s *Store) claimRooms(
 		bare, cut := r.bool(), r.bool()
 		got.bare, got.cut = got.bare || bare, got.cut || cut
 	})
-	held, left := sawLocks(conn)
-	got.cut, got.left = got.cut || held, left
+	got.held, got.left = sawLocks(conn)
+	got.cut = got.cut || got.held
 	return got, rooms, each, err
 }
 

@@ -205,7 +205,9 @@ func (t *turning) take(ctx context.Context, conn *pgx.Conn, plan []turn) (more b
 			return false, err
 		}
 		t.all = t.all.with(got)
-		if cut = got.cut || t.full(); cut {
+		cut = cut || got.cut
+		if t.full() || got.cut && !got.held { // rows of one tenant that wait for a lock keep none of another
+			cut = true
 			break
 		}
 	}
