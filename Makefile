@@ -39,6 +39,7 @@ test-all: ## run everything at full length: the race detector for all tests and 
 	test/all --full
 	$(MAKE) fuzz FUZZTIME=1m
 	$(MAKE) model
+	$(MAKE) demo-chunks
 	$(MAKE) test-sabotage
 	$(MAKE) soak DURATION=5m
 

@@ -45,7 +45,7 @@ const (
 // histories is how many of each theme RunMachine tries, unless -rapid.checks was given: a number, so that a busy machine tries no
 // fewer.
 func histories() map[Theme]int {
-	return map[Theme]int{AboutTasks: 40, AboutSchedules: 15, AboutChunks: 12, AboutLimits: 20}
+	return map[Theme]int{AboutTasks: 20, AboutSchedules: 8, AboutChunks: 6, AboutLimits: 10}
 }
 
 // fullLength is set where tests are to take the time that they can use: then rapid's own number of histories, 100, is tried.

@@ -52,7 +52,7 @@ INSERT INTO SCHEMA.task (id, type, after) OVERRIDING SYSTEM VALUE
 func TestStepsOfWaitingRowsReadLittle(t *testing.T) {
 	t.Parallel()
 	days := sizes.Sized(40, 400)
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, fmt.Sprintf(fillDays, days))
 	conn := pgtest.Connect(t)
 	// step makes a step, and asserts how many pages it touches for each row. Pages of the server's catalogs count, too, which it reads for plans and

@@ -14,7 +14,7 @@ import (
 // an agent must not be able to do.
 func TestAnAgentsRole(t *testing.T) {
 	t.Parallel()
-	h := newAgentHarness(t)
+	h := newFreshAgentHarness(t)
 	other := pgtest.Schema(t)
 	pgtest.Exec(t, `CREATE SCHEMA `+other+`; CREATE TABLE `+other+`.secrets (id int)`)
 	a := joined(t, h)

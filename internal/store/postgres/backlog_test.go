@@ -9,7 +9,7 @@ import (
 // The backlog is what may start now. It is counted in the indexes of waiting rows, however many rows of other types there are.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, `
 		INSERT INTO SCHEMA.task (type) SELECT 'other' FROM generate_series(1, 40000);
 		INSERT INTO SCHEMA.task (type, region, priority) VALUES ('a', NULL, 0), ('a', 'sg', 5), ('a', NULL, -5);

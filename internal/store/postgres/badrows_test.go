@@ -14,7 +14,7 @@ import (
 // Only a superuser can insert such rows, and most only without the table's checks: one bad row costs no other row anything.
 func TestABadRowHarmsNoOther(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, `ALTER TABLE SCHEMA.task DROP CONSTRAINT "fence must be between 0 and 2^62",
 		DROP CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload",
 		DROP CONSTRAINT "columns must be within their bounds"`)
@@ -48,7 +48,7 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 
 func TestBoundsOfAnInsert(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	insert := func(url, columns, values string) error {
 		_, err := pgtest.ConnectTo(t, url).Exec(t.Context(), h.q(fmt.Sprintf("INSERT INTO SCHEMA.task (type, %s) VALUES ('a', %s)", columns, values)))
 		return err

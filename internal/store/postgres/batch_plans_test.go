@@ -33,7 +33,7 @@ UPDATE SCHEMA.batch SET sealed = true, ended_at = now() WHERE id = 2;
 // TestWorkOnBatchesReadsNoTable calls everything that is done with batches on large tables.
 func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	conn := pgtest.Connect(t)

@@ -12,7 +12,7 @@ import (
 // A look of a bulk change touches about as many pages as it returns rows, however many there are that it is not for.
 func TestBulkLooksReadFewRows(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	h.exec(t, `

@@ -18,7 +18,7 @@ INSERT INTO SCHEMA.chunk_range (task_id, plan, pass, planned, step, item, rows, 
 // lies behind the low-water mark, and the index of what is before it is small.
 func TestPlanningReadsFromTheLowWaterMark(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	h.exec(t, fillChunks)

@@ -13,7 +13,7 @@ import (
 // Of many rows a part is counted. What few rows have is exact all the same, and so is for how long the oldest has been due.
 func TestCountsOfManyRowsAreBounds(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, `
 		INSERT INTO SCHEMA.task (type, priority, run_at) SELECT 'many', 10, now() + interval '1 day' FROM generate_series(1, 20000);
 		INSERT INTO SCHEMA.task (type, priority, run_at) SELECT 'many', -10, now() - interval '1 hour' FROM generate_series(1, 3);

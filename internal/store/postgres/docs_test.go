@@ -80,7 +80,7 @@ func TestTheGuideToNamedLeases(t *testing.T) {
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## On PostgreSQL\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.watched(t)
 	app := pgtest.ConnectTo(t, h.asApp)
 	_, err = app.Exec(t.Context(), `SET search_path = pg_temp`) // for the guide's own table

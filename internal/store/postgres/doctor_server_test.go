@@ -167,7 +167,7 @@ func connectionsUsed(t *testing.T, at string, conn *pgx.Conn, s *postgres.Store)
 // TestDoctorFindsOldServers has a server say that it is PostgreSQL 13: there is none to test on.
 func TestDoctorFindsOldServers(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	require.Empty(t, findings(t, h.Store, patient(), "server_version"))
 	var version uint32
 	require.NoError(t, pgtest.Connect(t).QueryRow(t.Context(), `SELECT current_setting('server_version_num')::bigint`).Scan(&version))

@@ -97,7 +97,7 @@ func TestDoctorFindsDeadRows(t *testing.T) {
 
 func TestDoctorFindsReadOnlyServers(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	asRole := pgtest.Role(t, func(role string) string {
 		return postgres.AgentGrants(h.schema, role) + `; ALTER ROLE ` + role + ` SET default_transaction_read_only = on`
 	})
@@ -138,7 +138,7 @@ func TestDoctorFindsAutovacuumOff(t *testing.T) {
 
 func TestDoctorFindsMissingPartitions(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week)
 	require.NoError(t, err)
 	require.Empty(t, findings(t, h.Store, patient(), "partitions"))
@@ -155,7 +155,7 @@ func TestDoctorFindsMissingPartitions(t *testing.T) {
 // The machine's clock is what is wrong here; the server's is as it is.
 func TestDoctorComparesClocks(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	for off, want := range map[time.Duration]ops.Severity{
 		0: "", -time.Second: "", 10 * time.Second: ops.Notice, -10 * time.Second: ops.Notice, 2 * time.Minute: ops.Problem, -2 * time.Minute: ops.Problem,
 	} {
@@ -173,7 +173,7 @@ func TestDoctorComparesClocks(t *testing.T) {
 
 func TestDoctorCountsConnections(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	require.Empty(t, findings(t, h.Store, patient(), "connections"))
 	var role string
 	asRole := pgtest.Role(t, func(name string) string {
@@ -191,7 +191,7 @@ func TestDoctorCountsConnections(t *testing.T) {
 
 func TestDoctorFindsPoolers(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	require.Empty(t, findings(t, h.Store, patient(), "pooler"))
 	p := (&proxy{message: func(kind byte, _ []byte) (bool, error) { return kind != 'A', nil }}).start(t) // NotificationResponse
 	for notify, want := range map[bool]int{true: 1, false: 0} {
@@ -202,7 +202,7 @@ func TestDoctorFindsPoolers(t *testing.T) {
 
 func TestDoctorFindsMissingPrivileges(t *testing.T) {
 	t.Parallel()
-	h := newAgentHarness(t)
+	h := newFreshAgentHarness(t)
 	problems := func() (all []ops.Finding) {
 		for _, f := range findings(t, h.Store, patient(), "privileges") {
 			if f.Severity == ops.Problem {
@@ -236,7 +236,7 @@ func TestDoctorFindsMissingPrivileges(t *testing.T) {
 // A role that may read a part of the store is told what it may not, and the GRANT that it prints is the remedy.
 func TestDoctorNamesWhatItMayNotRead(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	asRole := pgtest.Role(t, func(role string) string {
 		return postgres.Grants(h.schema, role, true) + `; GRANT SELECT ON ` + h.schema + `.schema_version TO ` + role
 	})
@@ -258,7 +258,7 @@ func TestDoctorNamesWhatItMayNotRead(t *testing.T) {
 // What takes too long is given up and named; all else is checked.
 func TestDoctorGivesUpWhatTakesTooLong(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	conn := pgtest.Connect(t)
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
@@ -295,7 +295,7 @@ func TestDoctorOfAStoreThatCannotBeUsed(t *testing.T) {
 // A hot table with many rows makes the look no slower: it reads what it lists.
 func TestDoctorReadsLittle(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week)
 	require.NoError(t, err)
 	h.exec(t, fill)

@@ -41,7 +41,7 @@ INSERT INTO SCHEMA.attempt (task_id, fence, ran_fence, session, ended_at, attemp
 
 func TestNoCallReadsATable(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	h.exec(t, fill)

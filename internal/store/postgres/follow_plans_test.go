@@ -13,7 +13,7 @@ import (
 // new ones.
 func TestFollowersReadNoTable(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	conn := pgtest.Connect(t)

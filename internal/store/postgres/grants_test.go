@@ -16,7 +16,7 @@ import (
 // TestAnApplicationsRights tries what an application may do, and what it may not.
 func TestAnApplicationsRights(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	joined(t, h)
 	app := pgtest.ConnectTo(t, h.asApp)
 	for _, may := range []string{
@@ -232,7 +232,7 @@ func TestAnApplicationsRights(t *testing.T) {
 // TestAnOperatorsRights: what applications may do, and more.
 func TestAnOperatorsRights(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	joined(t, h)
 	id, ids := h.batchOf(t, 2, store.BatchRequest{})
 	operator := pgtest.ConnectTo(t, h.asOperator)
@@ -283,7 +283,7 @@ func TestAnOperatorsRights(t *testing.T) {
 // TestFunctionsKeepToThemselves has an application put its own functions and tables where a name might lead.
 func TestFunctionsKeepToThemselves(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	a := joined(t, h)
 	require.NoError(t, a.Idle(t.Context(), a.session, true))
 	app := pgtest.ConnectTo(t, h.asApp)
@@ -321,7 +321,7 @@ func TestFunctionsKeepToThemselves(t *testing.T) {
 // TestInsertsAreNotMisled inserts with a search_path on which everything that the trigger could use has an impostor.
 func TestInsertsAreNotMisled(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	a := joined(t, h)
 	require.NoError(t, a.Idle(t.Context(), a.session, true))
 	evil := pgtest.Schema(t)
@@ -357,7 +357,7 @@ func TestInsertsAreNotMisled(t *testing.T) {
 // TestRefusalsReadWell has an application run into each constraint by plain SQL, and the Go call say the same.
 func TestRefusalsReadWell(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	app := pgtest.ConnectTo(t, h.asApp)
 	for columns, text := range map[string]string{
 		`(type) VALUES ('')`:                                                                    "type must not be empty",
@@ -410,7 +410,7 @@ func TestRefusalsReadWell(t *testing.T) {
 // TestGrantsQuoteTheRole prints the grants of a role whose name is SQL. It holds its quotes to the end.
 func TestGrantsQuoteTheRole(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	role := `a"; DROP SCHEMA ` + h.schema + ` CASCADE; -- {schema} $$ ` + pgtest.Name("role")
 	quoted := pgx.Identifier{role}.Sanitize()
 	pgtest.Exec(t, `CREATE ROLE `+quoted)

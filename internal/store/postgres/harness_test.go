@@ -50,7 +50,8 @@ type harness struct {
 	connections *connections // beside the store's; nil: each is new
 }
 
-func newHarness(t testing.TB) *harness {
+// newFreshHarness makes a harness on a schema that was migrated for it.
+func newFreshHarness(t testing.TB) *harness {
 	t.Helper()
 	h := &harness{t: t, schema: pgtest.Schema(t), opened: new([]*postgres.Store), ahead: pgtest.Ahead(t)}
 	h.open()
@@ -61,10 +62,10 @@ func newHarness(t testing.TB) *harness {
 	return h
 }
 
-// newAgentHarness is a harness whose store connects as a role that owns nothing.
-func newAgentHarness(t testing.TB) *harness {
+// newFreshAgentHarness is a fresh harness whose store connects as a role that owns nothing.
+func newFreshAgentHarness(t testing.TB) *harness {
 	t.Helper()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.asAgent = pgtest.Role(t, func(role string) string {
 		h.agents = postgres.AgentGrants(h.schema, role)
 		return h.agents

@@ -288,7 +288,7 @@ func TestApplicationsReadNoTable(t *testing.T) {
 // TestNotesAreHeapOnly: what a task says costs no index anything either.
 func TestNotesAreHeapOnly(t *testing.T) {
 	t.Parallel()
-	a := joined(t, newHarness(t))
+	a := joined(t, newFreshHarness(t))
 	rows := a.take(t, 10)
 	renewals := make([]store.Renewal, len(rows))
 	for i, row := range rows {

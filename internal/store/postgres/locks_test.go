@@ -22,7 +22,7 @@ import (
 // gave away, and all of what they guarded done meanwhile.
 func TestARoleThatMayConnectHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	a := joined(t, h)
 	id, _ := h.batchOf(t, 3, store.BatchRequest{})
 	_, err := h.Migrator().Down(t.Context())
@@ -56,7 +56,7 @@ func TestARoleThatMayConnectHoldsNothingUp(t *testing.T) {
 // TestRolesCannotLockOurTables: neither those that agents wait for, nor any other in a way that stands in an agent's way.
 func TestRolesCannotLockOurTables(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	rows, err := pgtest.Connect(t).Query(t.Context(), `SELECT c.oid::regclass::text FROM pg_class AS c
 		WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p', 'v')`, h.schema)
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func (h *harness) holding(t *testing.T, name, text string) (who string, release 
 // TestWaitsEndAndSayForWhom goes through what has to wait for a lock.
 func TestWaitsEndAndSayForWhom(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.ShortenWaits(2*time.Second, 200*time.Millisecond) // that long to connect and look, on a busy machine
 	a := joined(t, h)
 	id, _ := h.batchOf(t, 3, store.BatchRequest{})
@@ -149,7 +149,7 @@ func TestWaitsEndAndSayForWhom(t *testing.T) {
 // table and goes on to the archive. The server ends the migration, whose wait closed the circle.
 func TestAMigrationOutlivesADeadlock(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	app, other, watch := pgtest.Connect(t), pgtest.Connect(t), pgtest.Connect(t)
 	waitsFor := func(table string, n int) {
 		t.Helper()

@@ -30,7 +30,7 @@ func requirePages(t *testing.T, texts map[string]string, most map[string]int) {
 // How many pages a list of orphans touches does not depend on how many rows wait, behind a type that is declared and of the type itself.
 func TestOrphansReadFewRows(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, `
 		INSERT INTO SCHEMA.task (type) SELECT 'declared' FROM generate_series(1, 40000);
 		INSERT INTO SCHEMA.task (type) SELECT 'many' FROM generate_series(1, 25000);
@@ -53,7 +53,7 @@ func TestOrphansReadFewRows(t *testing.T) {
 // How many pages a page of sequences touches does not depend on how many sequences there are, nor on how long they are.
 func TestSequencesReadFewRows(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, `
 		INSERT INTO SCHEMA.task (type, sequence, held) SELECT 'a', 's' || n % 1000, 'sequence' FROM generate_series(1, 30000) AS n;
 		INSERT INTO SCHEMA.task (type, sequence, held) SELECT 'b', 'long', 'sequence' FROM generate_series(1, 30000) AS n;
@@ -85,7 +85,7 @@ const archive = `
 // How many pages a page of a batch touches does not depend on how many finished tasks the batch has, nor on how many others there are.
 func TestAPageOfALargeBatchReadsFewRows(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	h.exec(t, `
@@ -143,7 +143,7 @@ func TestAPageOfALargeBatchReadsFewRows(t *testing.T) {
 // How many pages a list of the audit touches does not depend on how much there is, nor on how much is about one task.
 func TestAuditReadsFewEntries(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, `
 		INSERT INTO SCHEMA.audit (verb, task_id, answer) SELECT 'cancel', n, 'cancelled' FROM generate_series(1, 40000) AS n;
 		INSERT INTO SCHEMA.audit (verb, task_id, batch_id, answer) SELECT 'retry', 7, 3, 'pending' FROM generate_series(1, 40000) AS n;

@@ -30,7 +30,7 @@ func days(t *testing.T, h *harness) []string {
 
 func TestPartitionsAreMadeAhead(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	require.Empty(t, days(t, h))
 	before := time.Now().UTC()
 	var g errgroup.Group
@@ -52,7 +52,7 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 // TestNoWriterWaitsForAPartition has a writer and a reader in the midst of a transaction while partitions are made.
 func TestNoWriterWaitsForAPartition(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	tx, err := pgtest.Connect(t).Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), h.q(`LOCK TABLE SCHEMA.task_archive IN ROW EXCLUSIVE MODE;
@@ -85,7 +85,7 @@ func (a *agentOn) age(t *testing.T, ago time.Duration) []task.Task {
 
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	a := joined(t, newHarness(t))
+	a := joined(t, newFreshHarness(t))
 	old := a.age(t, 6*day)
 	recent := a.age(t, 3*day)
 	kept := a.take(t, 1)
@@ -116,7 +116,7 @@ func TestRetention(t *testing.T) {
 // TestRemovalGoesOn finds days whose removal was cut off: while it waited for readers, and after it had detached.
 func TestRemovalGoesOn(t *testing.T) {
 	t.Parallel()
-	a := joined(t, newHarness(t))
+	a := joined(t, newFreshHarness(t))
 	old := a.age(t, 9*day)
 	name := time.Now().UTC().AddDate(0, 0, -9).Format("task_archive_20060102")
 	reader, err := pgtest.Connect(t).Begin(t.Context())
@@ -157,7 +157,7 @@ func TestRemovalGoesOn(t *testing.T) {
 
 func TestManyMaintainAtOnce(t *testing.T) {
 	t.Parallel()
-	a := joined(t, newHarness(t))
+	a := joined(t, newFreshHarness(t))
 	for range 3 {
 		a.age(t, 9*day)
 	}

@@ -48,7 +48,7 @@ func TestTenAgentsMigrateAtOnce(t *testing.T) {
 
 func TestMigrateDownAndUpAgain(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	session, err := h.Join(t.Context(), someAgent())
 	require.NoError(t, err)
 	_, err = h.Migrator().Down(t.Context())
@@ -72,7 +72,7 @@ func TestMigrateDownAndUpAgain(t *testing.T) {
 
 func TestForeignSchemas(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	check := func(have int) {
 		t.Helper()
 		var wrong *store.SchemaError
@@ -104,7 +104,7 @@ func TestForeignSchemas(t *testing.T) {
 // TestPrintedSQL runs the script that people get, and compares what it makes with what Up makes.
 func TestPrintedSQL(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	byHand := pgtest.Schema(t)
 	s := openStore(t, postgres.Options{Schema: byHand})
 	script, err := s.Migrator().SQL(0)

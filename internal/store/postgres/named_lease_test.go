@@ -227,7 +227,7 @@ func TestNamedLeasesAreFlushed(t *testing.T) {
 // TestNamedLeasesReadNoTable calls the functions where there are many leases, and renewals are heap-only.
 func TestNamedLeasesReadNoTable(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.watched(t)
 	h.exec(t, `INSERT INTO SCHEMA.lease (name, holder, ttl, acquired_at, expires_at)
 		SELECT 'lease ' || n, 'holder', '1 minute', now() - n % 40 * interval '1 day', now() + interval '1 minute'

@@ -23,7 +23,7 @@ import (
 // table that now means another column.
 func TestStatementsIgnoreNewColumns(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	statements, err := h.AllStatements(h.Now())
@@ -152,7 +152,7 @@ func (h *harness) additive(t *testing.T) fstest.MapFS {
 // TestAgentsWorkOnANewerSchema: agents of this version go on while a later one changes the schema under them, and afterwards.
 func TestAgentsWorkOnANewerSchema(t *testing.T) {
 	t.Parallel()
-	h := newAgentHarness(t)
+	h := newFreshAgentHarness(t)
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	later := openStore(t, postgres.Options{Schema: h.schema})

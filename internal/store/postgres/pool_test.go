@@ -18,7 +18,7 @@ import (
 )
 
 // place is a migrated schema with an application's, an operator's and an agent's role: to make one takes most of the time of a check
-// that is short, so checks which do nothing but what the suite can do hand it on to each other, emptied.
+// that is short, so checks hand it on to each other, emptied, unless they have changed the schema itself.
 type place struct {
 	schema             string
 	roles              []string
@@ -56,8 +56,10 @@ const (
 	asAgent = true
 )
 
-// newPooledHarness is newHarness, or newAgentHarness, on a schema that other checks have used before, or will. It is for
-// what reaches the schema by the harness alone.
+// newHarness is newFreshHarness on a schema that other checks have used before, or will.
+func newHarness(t testing.TB) *harness { return newPooledHarness(t, asOwner) }
+
+// newPooledHarness is newHarness, or one whose store connects as a role that owns nothing.
 func newPooledHarness(t testing.TB, agent bool) *harness {
 	t.Helper()
 	p := takePlace(t)
@@ -120,15 +122,35 @@ func (p *place) looks(t testing.TB) (tables, partitions string) {
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	day := func(name string) bool { return strings.HasPrefix(name, "task_archive_") }
-	rows, err = conn.Query(context.Background(), `SELECT s::text FROM `+p.schema+`.setting AS s`)
+	rows, err = conn.Query(context.Background(), strings.ReplaceAll(lookSQL, "SCHEMA", p.schema))
 	require.NoError(t, err)
-	settings, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	others, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	return strings.Join(append(slices.DeleteFunc(slices.Clone(names), day), settings...), " "),
+	return strings.Join(append(slices.DeleteFunc(slices.Clone(names), day), others...), " "),
 		strings.Join(slices.DeleteFunc(names, func(name string) bool { return !day(name) }), " ")
 }
 
-// release empties the schema for the next check, or drops it: after a check that failed, or that has moved its days.
+// lookSQL describes what a test can change of a schema besides rows: settings, functions, triggers, constraints, rights, options and statistics.
+const lookSQL = `
+SELECT s::text FROM SCHEMA.setting AS s
+UNION ALL
+SELECT md5(string_agg(concat_ws(' ', p.proname, p.prosrc, p.proconfig, p.proacl, p.prosecdef, p.proowner), ' ' ORDER BY p.oid)) FROM pg_proc AS p
+WHERE p.pronamespace = 'SCHEMA'::regnamespace
+UNION ALL
+SELECT md5(string_agg(concat_ws(' ', g.tgname, g.tgenabled, g.tgrelid), ' ' ORDER BY g.oid)) FROM pg_trigger AS g JOIN pg_class AS c ON c.oid = g.tgrelid
+WHERE c.relnamespace = 'SCHEMA'::regnamespace AND NOT c.relispartition
+UNION ALL
+SELECT md5(string_agg(concat_ws(' ', n.conname, n.conrelid), ' ' ORDER BY n.oid)) FROM pg_constraint AS n JOIN pg_class AS c ON c.oid = n.conrelid
+WHERE c.relnamespace = 'SCHEMA'::regnamespace AND NOT c.relispartition
+UNION ALL
+SELECT md5(string_agg(concat_ws(' ', c.relname, c.relkind, c.relacl, c.reloptions, c.relrowsecurity, c.relowner, c.reltuples < 0), ' ' ORDER BY c.oid))
+FROM pg_class AS c WHERE c.relnamespace = 'SCHEMA'::regnamespace AND NOT c.relispartition
+UNION ALL
+SELECT md5(string_agg(concat_ws(' ', a.attrelid, a.attname, a.atttypid, a.attacl, a.attstattarget, a.attisdropped), ' ' ORDER BY a.attrelid, a.attnum))
+FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+WHERE c.relnamespace = 'SCHEMA'::regnamespace AND NOT c.relispartition AND a.attnum > 0`
+
+// release empties the schema for the next check, or drops it: after a check that failed, or that has changed more than rows.
 func (p *place) release(t testing.TB) {
 	t.Helper()
 	tables, partitions := p.looks(t)

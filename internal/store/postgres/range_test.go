@@ -28,7 +28,7 @@ func TestSchemaRange(t *testing.T) {
 		{"a step ahead that is not additive", `INSERT INTO SCHEMA.schema_version (version, name, oldest) VALUES (2, 'later', 2)`,
 			store.Schema{Version: 2, Oldest: 2}, false},
 	} {
-		h := newHarness(t)
+		h := newFreshHarness(t)
 		if c.change != "" {
 			h.exec(t, c.change)
 		}
@@ -64,7 +64,7 @@ func TestSchemaRange(t *testing.T) {
 // TestSchemaRangeIsDeclared: no row of the versions is without a possible range.
 func TestSchemaRangeIsDeclared(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	conn := pgtest.Connect(t)
 	for _, bad := range []string{
 		`INSERT INTO SCHEMA.schema_version (version, name) VALUES (2, 'b')`,

@@ -13,7 +13,7 @@ import (
 // How many pages a look for rows of regions without an agent touches does not depend on how many rows there are.
 func TestRegionOrphansReadFewRows(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	const most = 100
 	text := strings.NewReplacer("$1", fmt.Sprint(most), "$2", fmt.Sprint(most), "$3", fmt.Sprint(most)).Replace(h.Statements()["region_orphans"])
 	pages := func(most int) {

@@ -17,7 +17,7 @@ import (
 // of its own in pg_temp, with the name of one that a function of ours uses, whose check runs with the owner's rights.
 func TestAnApplicationCannotBecomeTheOwner(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	app := pgtest.ConnectTo(t, h.asApp)
 	for _, text := range []string{
 		`CREATE FUNCTION pg_temp.grab() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
@@ -47,7 +47,7 @@ var fullyQualified = map[string]bool{"task_inserted": true, "reserve_start": tru
 // new connection of an application. Agents turn it off for their connections.
 func TestFunctionsOfApplicationsCompileNothing(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	rows, err := pgtest.Connect(t).Query(t.Context(), `
 		SELECT p.proname, 'jit=off' = ANY (p.proconfig)
 		FROM pg_proc AS p WHERE p.pronamespace = $1::regnamespace AND 'enable_seqscan=off' = ANY (p.proconfig)`, h.schema)
@@ -70,7 +70,7 @@ func TestFunctionsOfApplicationsCompileNothing(t *testing.T) {
 // and functions with the owner's, call those.
 func TestEveryFunctionPinsItsSearchPath(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	rows, err := pgtest.Connect(t).Query(t.Context(), `
 		SELECT p.proname, p.prosecdef, coalesce(array_to_string(p.proconfig, E'\n'), ''),
 			p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) AS a WHERE a.grantee = 0)
@@ -210,7 +210,7 @@ func (h *harness) plant(t *testing.T, url string) (evil string, conn *pgx.Conn) 
 // TestImpostorsAreNeverCalled has an operator's role, which may call more than an application's, run all that it may.
 func TestImpostorsAreNeverCalled(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	a := joined(t, h)
 	require.NoError(t, a.Idle(t.Context(), a.session, true))
 	rows := a.take(t, 4)
@@ -293,7 +293,7 @@ func TestAgentsKeepToTheirSearchPath(t *testing.T) {
 // TestThePrintedSQLIsNotMisled: a script that is run by hand finds whatever the path of that session has first.
 func TestThePrintedSQLIsNotMisled(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	byHand, evil := pgtest.Schema(t), pgtest.Schema(t)
 	conn := pgtest.Connect(t)
 	_, err := conn.Exec(t.Context(), strings.ReplaceAll(`CREATE SCHEMA EVIL;

@@ -153,7 +153,7 @@ func TestADayWithoutAPartition(t *testing.T) {
 // versions of each, whatever other tests' snapshots keep there.
 func TestRenewalsAreHeapOnly(t *testing.T) {
 	t.Parallel()
-	a := joined(t, newHarness(t))
+	a := joined(t, newFreshHarness(t))
 	rows := a.take(t, 10)
 	renewals := make([]store.Renewal, len(rows))
 	for i, row := range rows {

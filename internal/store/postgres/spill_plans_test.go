@@ -14,7 +14,7 @@ import (
 // TestALookForRowsThatSpillReadsLittle: neither the overdue rows of the own region nor those that have not waited long enough are gone through.
 func TestALookForRowsThatSpillReadsLittle(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, `INSERT INTO SCHEMA.task (type, region, run_at) SELECT 'a', 'sg', now() - interval '1 hour' FROM generate_series(1, 30000);
 		INSERT INTO SCHEMA.task (type, region) SELECT 'a', 'eu' FROM generate_series(1, 30000);
 		INSERT INTO SCHEMA.task (type, region, run_at) SELECT 'a', 'us', now() - interval '1 hour' FROM generate_series(1, 5);

@@ -30,7 +30,7 @@ func nextVersion() fstest.MapFS {
 // new one. Rights on functions stay: they are replaced and not dropped.
 func TestStepsLeadToTheSchema(t *testing.T) {
 	t.Parallel()
-	older, byHand, fresh := newHarness(t), newHarness(t), pgtest.Schema(t)
+	older, byHand, fresh := newFreshHarness(t), newFreshHarness(t), pgtest.Schema(t)
 	before := catalog(t, older.schema)
 	asRole := pgtest.Role(t, func(role string) string {
 		return `GRANT USAGE ON SCHEMA ` + older.schema + ` TO ` + role +

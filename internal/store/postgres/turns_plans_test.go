@@ -28,7 +28,7 @@ INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
 // TestTurnsAndLocksReadLittle: what a claim and a promotion read grows with the rows that they are about, and not with those that wait.
 func TestTurnsAndLocksReadLittle(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
+	h := newFreshHarness(t)
 	h.exec(t, fillTurns)
 	conn, other := pgtest.Connect(t), pgtest.Connect(t)
 	step := func(name, text string, most int) {
