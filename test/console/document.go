@@ -3,7 +3,8 @@
 //
 // A fenced block whose info string has a second word is a file: "hcl leasehold.hcl" is written, "hcl +leasehold.hcl" is appended to it. A block
 // "console" is a terminal: a line that begins with "$ " is a command, and those up to the next are what it prints. A block "console NAME" is
-// another terminal, whose one command goes on while the page does; it is interrupted at the end, and has to exit with 0. In what is printed,
+// another terminal, whose one command goes on while the page does; it is interrupted at the end, and "agent" has to exit with 0. A block
+// "console install" fetches packages, which a test has already: it is not run, and Setting.Install is in its place. In what is printed,
 // "…" stands for anything on its line, and alone on a line for any number of lines. The command `echo $?` prints the status of the one before
 // it; without it that has to be 0.
 package console

@@ -8,5 +8,5 @@ import (
 )
 
 func TestTutorial(t *testing.T) {
-	console.Play(t, "../../docs/tutorial.md", harness.Binary(t))
+	console.Play(t, "../../docs/tutorial.md", console.Setting{Binary: harness.Binary(t)})
 }

@@ -25,6 +25,21 @@ func Database(t testing.TB) string {
 	return u.String()
 }
 
+// EmptyDatabase makes a database on the test server with nothing in it, and drops it when the test is over. The URL is that of its
+// owner, who may do nothing else.
+func EmptyDatabase(t testing.TB) string {
+	t.Helper()
+	u, err := url.Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	role, name := pgtest.Name("owner"), pgtest.Name("test")
+	pgtest.Exec(t, `CREATE ROLE `+role+` LOGIN PASSWORD 'owner'`)
+	t.Cleanup(func() { pgtest.Exec(t, `DROP ROLE `+role) })
+	pgtest.Exec(t, `CREATE DATABASE `+name+` OWNER `+role)
+	t.Cleanup(func() { pgtest.Exec(t, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	u.User, u.Path = url.UserPassword(role, "owner"), "/"+name
+	return u.String()
+}
+
 // poolerVariable names a pooler before the test server, which test/with-pgbouncer sets.
 const poolerVariable = "LEASEHOLD_TEST_POOLER"
 
