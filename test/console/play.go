@@ -135,6 +135,7 @@ func (p *player) run(s step, mayFail bool, where string) {
 	if len(out) > 0 && out[len(out)-1] != '\n' {
 		out = append(out, '\n')
 	}
+	p.t.Logf("%s: $ %s\n%s", where, s.text, out)
 	require.Regexp(p.t, pattern(s.want, true), string(out), "%s: $ %s\nwanted:\n%s\ngot:\n%s", where, s.text, strings.Join(s.want, "\n"), out)
 }
 
