@@ -5,7 +5,7 @@ BIN        := bin/leasehold
 LINT       := .cache/bin/golangci-lint
 LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
-SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/deploy test/apt-install test/model/check test/examples/prepare test/quickstarts/prepare $(wildcard test/quickstarts/needs/*) \
+SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/deploy test/apt-install test/model/check test/examples/prepare test/quickstarts/prepare $(wildcard test/quickstarts/needs/*) test/quickstarts/spring/mvnw \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
               examples/letters/letters.sh $(wildcard cmd/agent/template/*.sh cmd/agent/template/worker/*.sh)
 

@@ -1,0 +1,7 @@
+<?php
+
+namespace App\Providers;
+
+class AppServiceProvider extends \Illuminate\Support\ServiceProvider
+{
+}

@@ -1,0 +1,2 @@
+threads 3, 3
+port ENV.fetch("PORT", 3000)
