@@ -87,6 +87,26 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestVersions: the chart and the manifests run the release that the chart is for, and the changelog ends with no later one. `make release` sees that
+// the tag agrees.
+func TestVersions(t *testing.T) {
+	chart := documents[struct {
+		Version    string
+		AppVersion string `yaml:"appVersion"`
+	}](t, "helm/leasehold/Chart.yaml")[0]
+	require.Equal(t, chart.Version, chart.AppVersion)
+	for _, file := range []string{"kubernetes/standalone.yaml", "kubernetes/sidecar.yaml"} {
+		images := regexp.MustCompile(`(?m)image: (leasehold\b.*)$`).FindAllStringSubmatch(text(t, file), -1)
+		require.NotEmpty(t, images)
+		for _, m := range images {
+			require.Equal(t, "leasehold:"+chart.AppVersion, m[1], file)
+		}
+	}
+	if m := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`).FindStringSubmatch(text(t, "../CHANGELOG.md")); m != nil {
+		require.Equal(t, m[1], chart.AppVersion, "the newest release in CHANGELOG.md: see docs/releasing.md")
+	}
+}
+
 // cut cuts behind the nth occurrence of sep, which stays in the first part.
 func cut(s, sep string, n int) (before, after string, found bool) {
 	at := 0

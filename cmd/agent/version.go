@@ -16,7 +16,7 @@ func (versionCmd) Help() string {
 
 // build is what a binary knows of itself.
 type build struct {
-	Version  string `json:"version"`
+	Version  string `json:"version"` // of the tag, or between tags; (devel) where git was not there
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"` // built from a tree with changes that were not committed
 	Go       string `json:"go"`
@@ -46,6 +46,9 @@ func readBuild() build {
 
 // String is the build in one line.
 func (b build) String() string {
+	if b.Commit == "" {
+		return fmt.Sprintf("leasehold %s (built without git, %s, %s)", b.Version, b.Go, b.Platform)
+	}
 	return fmt.Sprintf("leasehold %s (%s, %s)", b.Version, b.Go, b.Platform)
 }
 

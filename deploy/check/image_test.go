@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
 	"io/fs"
@@ -123,10 +124,13 @@ func list(t *testing.T, text string) (words []string) {
 	return words
 }
 
-// contextOf copies what git knows: .dockerignore leaves out no less than .gitignore does.
+// contextOf copies what git knows, and a repository without its configuration: .dockerignore leaves out no less than .gitignore does.
 func contextOf(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "context")
+	clone, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", "--shared", "--no-checkout", repository, dir).CombinedOutput()
+	require.NoError(t, err, "%s", clone)
+	require.NoError(t, os.Remove(filepath.Join(dir, ".git/config")))
 	c := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	c.Dir = repository
 	out, err := c.Output()
@@ -168,6 +172,9 @@ func TestImage(t *testing.T) {
 		return err
 	}))
 	require.Equal(t, []string{"etc/ssl/certs/ca-certificates.crt", "leasehold"}, files)
+	info, err := buildinfo.ReadFile(filepath.Join(b.last.root, "leasehold"))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(info.Main.Version, "v"), "the version %s is git's", info.Main.Version)
 	b.last.start(t)
 }
 
