@@ -5,18 +5,20 @@ BIN        := bin/leasehold
 LINT       := .cache/bin/golangci-lint
 LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
-SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/deploy test/apt-install test/model/check test/examples/prepare test/quickstarts/prepare $(wildcard test/quickstarts/needs/*) test/quickstarts/spring/mvnw \
+SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/deploy test/release test/vulncheck test/apt-install test/model/check test/examples/prepare test/quickstarts/prepare $(wildcard test/quickstarts/needs/*) test/quickstarts/spring/mvnw \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
               examples/letters/letters.sh $(wildcard cmd/agent/template/*.sh cmd/agent/template/worker/*.sh)
 
-# The binary takes its version from git, where the tree can be read.
+# The binary takes its version from git, where the tree can be read: Go records that of the tag, or a pseudo-version that is ordered between the
+# tags around it (v0.1.1-0.20261128012625-9869d0433bd0), with +dirty where files are changed. We do not set one by -ldflags: it would be a second
+# version beside that one, which scanners read from the binary. Without git, or in a worktree, which Go does not read, it is (devel).
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: screenshots check-deploy help build bench bench-chunks bench-look bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: release vulncheck record-migrations screenshots check-deploy help build bench bench-chunks bench-look bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/leasehold, static
 	@mkdir -p bin
@@ -41,6 +43,7 @@ test-all: ## run everything at full length: the race detector for all tests and 
 	$(MAKE) model
 	$(MAKE) demo-chunks
 	$(MAKE) test-sabotage
+	LEASEHOLD_TEST_FULL=1 test/release
 	$(MAKE) soak DURATION=5m
 
 fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in their names
@@ -48,6 +51,16 @@ fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in 
 
 check-deploy: ## check the image, the manifests, the chart and the alerts in deploy, without a container engine
 	test/deploy
+
+release: ## build a release into dist: tarballs, Debian packages, SBOMs and checksums; DIRTY=1 with changes that are not committed
+	cd release && go run . -out ../dist $(if $(DIRTY),-dirty) $(if $(PLATFORMS),-platforms $(PLATFORMS))
+
+vulncheck: ## look for known vulnerabilities in what is used of Go and the modules, if their database can be reached
+	test/vulncheck
+
+record-migrations: ## record the newest version of both schemas as released, before its tag: see docs/releasing.md
+	LEASEHOLD_RECORD_MIGRATIONS=1 go test -count=1 -run '^TestReleasedMigrationsDoNotChange$$' ./internal/store/sqlite
+	LEASEHOLD_RECORD_MIGRATIONS=1 test/with-postgres go test -count=1 -run '^TestReleasedMigrationsDoNotChange$$' ./internal/store/postgres
 
 screenshots: ## take the pictures of the dashboard in docs/images anew, in light and dark
 	@mkdir -p .cache/screenshots
@@ -118,6 +131,7 @@ lint: $(LINT) ## run golangci-lint
 	$(LINT) run ./...
 	cd bench && ../$(LINT) run ./...
 	cd deploy/check && ../../$(LINT) run ./...
+	cd release && ../$(LINT) run ./...
 
 lint-scripts: ## run shellcheck on the shell scripts, where it is there
 	@if command -v shellcheck >/dev/null || test/apt-install shellcheck; then shellcheck -x -P examples/shell $(SCRIPTS); \
@@ -133,4 +147,4 @@ $(LINT): Makefile
 	@touch $@
 
 clean: ## remove what was built
-	rm -rf bin .cache examples/node/node_modules bench/graphile/node_modules
+	rm -rf bin dist .cache examples/node/node_modules bench/graphile/node_modules
