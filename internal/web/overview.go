@@ -36,8 +36,8 @@ type overview struct {
 	Chart                          *chart
 }
 
-// overviewAtOnce is how many questions of the overview the store answers at once. It is one page for all who look.
-const overviewAtOnce = 3
+// overviewAtOnce is how many questions of the overview the store answers at once: half of the connections that an agent has by default.
+const overviewAtOnce = 2
 
 // overview reads how everything is.
 func (d *Dashboard) overview(r *request) (*view, error) {

@@ -71,6 +71,9 @@ func TestPostgres(t *testing.T) {
 		active(t, s)
 		t.Logf("filled in %s", time.Since(began).Round(time.Second))
 	}
+	var size float64
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('lookbench.task_archive')`).Scan(&size))
+	t.Logf("%.0f bytes a finished task, indexes included", size/float64(n))
 	join(t, s)
 	measure(t, s, n)
 	measurePages(t, s, n)
