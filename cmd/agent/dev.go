@@ -75,7 +75,10 @@ func endLine(row *task.Task, out task.Outcome, next task.Transition, took time.D
 	if took >= 0 {
 		line += "  " + ops.Duration(took)
 	}
-	if next.State.Waiting() {
+	switch {
+	case next.State.Phase() == task.Rollback && row.Phase() == task.Run:
+		line += "  is rolled back"
+	case next.State.Waiting():
 		line += "  again in " + ops.Duration(next.Delay)
 	}
 	if out.Error != "" {

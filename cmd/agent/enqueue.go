@@ -77,7 +77,7 @@ func (c enqueueCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout+r.Patience())
 		defer cancel()
-		reason, err := ops.Untaken(call, s, c.Type)
+		reason, until, err := ops.Untaken(call, s, c.Type)
 		switch {
 		case c.Strict && err != nil:
 			return err
@@ -91,7 +91,7 @@ func (c enqueueCmd) Run(a *app) error {
 			return err
 		}
 		if reason != "" {
-			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until an agent that declares its type is running\n", reason)
+			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until %s\n", reason, until)
 		}
 		if !c.Wait || a.cli.Output == "table" { // as JSON, one document: what came of the task
 			if err := a.printEnqueued(id, answer); err != nil {

@@ -52,22 +52,23 @@ func ResultOf(id task.ID, answer store.Enqueued) EnqueueResult {
 	return EnqueueResult{id, answer == store.EnqueuedInserted, answer}
 }
 
-// Untaken returns why no present agent takes tasks of a type now; "" where one does.
-func Untaken(ctx context.Context, s Store, typ string) (string, error) {
+// Untaken returns why no present agent takes tasks of a type now, and until what they wait; "" where one does.
+func Untaken(ctx context.Context, s Store, typ string) (reason, until string, err error) {
 	paused, err := PauseOf(ctx, s, typ)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
+	const declared = "an agent that declares its type is running"
 	takers, err := s.Takers(ctx, typ)
 	switch {
 	case err != nil:
-		return "", err
+		return "", "", err
 	case paused != nil:
-		return fmt.Sprintf("the type %q is paused %s", typ, PausedSince(paused)), nil
+		return fmt.Sprintf("the type %q is paused %s", typ, PausedSince(paused)), "it is resumed", nil
 	case takers.OfType > 0:
-		return "", nil
+		return "", "", nil
 	case takers.Agents == 0:
-		return "no agent is running", nil
+		return "no agent is running", declared, nil
 	}
-	return fmt.Sprintf("no running agent declares the type %q", typ), nil
+	return fmt.Sprintf("no running agent declares the type %q", typ), declared, nil
 }

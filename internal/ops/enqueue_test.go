@@ -94,16 +94,18 @@ func TestUntaken(t *testing.T) {
 	for want, there := range map[string]store.Takers{
 		"": {Agents: 2, OfType: 1}, "no agent is running": {}, `no running agent declares the type "x"`: {Agents: 2},
 	} {
-		reason, err := Untaken(t.Context(), takers{present: there}, "x")
+		reason, until, err := Untaken(t.Context(), takers{present: there}, "x")
+		require.Equal(t, reason != "", until == "an agent that declares its type is running")
 		require.NoError(t, err)
 		require.Equal(t, want, reason)
 	}
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	reason, err := Untaken(t.Context(), takers{present: store.Takers{Agents: 1, OfType: 1}, paused: []store.TypePause{
+	reason, until, err := Untaken(t.Context(), takers{present: store.Takers{Agents: 1, OfType: 1}, paused: []store.TypePause{
 		{Type: "w", At: at}, {Type: "x", At: at, By: "alice", Reason: "the bank is down"}}}, "x")
 	require.NoError(t, err)
 	require.Equal(t, `the type "x" is paused since 2026-11-20T08:00:00Z by alice (the bank is down)`, reason)
+	require.Equal(t, "it is resumed", until)
 	away := errors.New("connection refused")
-	_, err = Untaken(t.Context(), takers{err: away}, "x")
+	_, _, err = Untaken(t.Context(), takers{err: away}, "x")
 	require.ErrorIs(t, err, away)
 }

@@ -305,5 +305,5 @@ func leaseLeft(w *store.Situation) string {
 	case end.After(w.Now):
 		return fmt.Sprintf("; its lease has %s left", Age(end.Sub(w.Now)))
 	}
-	return fmt.Sprintf("; its lease expired %s ago", Age(w.Now.Sub(*end)))
+	return fmt.Sprintf("; its lease expired %s ago, so its agent may be gone: the task is requeued once that is certain", Age(w.Now.Sub(*end)))
 }

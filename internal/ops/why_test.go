@@ -167,7 +167,7 @@ func TestWhyRunning(t *testing.T) {
 		change func(w *store.Situation)
 	}{
 		{WhyRunning, "it runs on agent x for 10s; last heartbeat 4s ago, one is due every 20.0 s; its lease has 18s left", func(*store.Situation) {}},
-		{WhyRunning, "it runs on agent x for 10s; its lease expired 2s ago", func(w *store.Situation) {
+		{WhyRunning, "it runs on agent x for 10s; its lease expired 2s ago, so its agent may be gone: the task is requeued once that is certain", func(w *store.Situation) {
 			w.Policy, w.Task.LeaseEnd = nil, ago(w, 2*time.Second)
 		}},
 		{WhyRunning, "it is being rolled back on agent x", func(w *store.Situation) { w.Task.State = task.StateRollbackRunning }},

@@ -46,7 +46,7 @@ func (a *API) enqueueTask(c *call) (any, error) {
 		return nil, err
 	}
 	if strict {
-		reason, err := ops.Untaken(c.ctx, s, r.Type)
+		reason, _, err := ops.Untaken(c.ctx, s, r.Type)
 		if err != nil {
 			return nil, err
 		}
