@@ -37,7 +37,7 @@ type Setting struct {
 }
 
 // ports are those that pages name. Played they are others, which are free.
-var ports = regexp.MustCompile(`\b(3000|7070|8000|8080)\b`)
+var ports = regexp.MustCompile(`\b(3000|7070|7071|8000|8080)\b`)
 
 // Play plays the page at a path, in a directory of its own.
 func Play(t *testing.T, page string, in Setting) {
