@@ -22,7 +22,7 @@ func (d *Dashboard) flow(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := d.readWaiting(r)
+	held, err := d.readWaiting(r, all.stats)
 	if err != nil {
 		return nil, err
 	}

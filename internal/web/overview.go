@@ -36,8 +36,18 @@ type overview struct {
 	Chart                          *chart
 }
 
-// overviewAtOnce is how many questions of the overview the store answers at once: half of the connections that an agent has by default.
-const overviewAtOnce = 2
+// mostQuestions is how many questions of a main page the store answers at once: half of the connections that an agent has by default.
+const mostQuestions = 2
+
+// atOnce asks the store several things. Its error is that of the first that fails.
+func atOnce(questions ...func() error) error {
+	var asking errgroup.Group
+	asking.SetLimit(mostQuestions)
+	for _, ask := range questions {
+		asking.Go(ask)
+	}
+	return asking.Wait()
+}
 
 // overview reads how everything is.
 func (d *Dashboard) overview(r *request) (*view, error) {
@@ -45,9 +55,7 @@ func (d *Dashboard) overview(r *request) (*view, error) {
 	var all typeRows
 	var lately *ops.Activity
 	var batches []store.BatchInfo
-	var asking errgroup.Group
-	asking.SetLimit(overviewAtOnce)
-	for _, ask := range []func() error{
+	if err := atOnce(
 		func() (err error) { all, err = d.readTypes(r); return err },
 		func() (err error) { lately, err = d.activity(r, ""); return err },
 		func() (err error) { o.Doctor, err = d.Checkups.Look(r.ctx); return err },
@@ -69,10 +77,7 @@ func (d *Dashboard) overview(r *request) (*view, error) {
 			})
 			return err
 		},
-	} {
-		asking.Go(ask)
-	}
-	if err := asking.Wait(); err != nil {
+	); err != nil {
 		return nil, err
 	}
 	o.sum(&all)

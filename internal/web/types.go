@@ -31,15 +31,16 @@ type typeRow struct {
 type typeRows struct {
 	list   []typeRow // by name
 	agents []store.AgentInfo
+	stats  store.Stats // what they were made of
 	capped bool
 }
 
 // readTypes reads what there is of each type.
 func (d *Dashboard) readTypes(r *request) (t typeRows, err error) {
-	stats, err := d.Store.Counts(r.ctx)
-	if err != nil {
+	if t.stats, err = d.Store.Counts(r.ctx); err != nil {
 		return t, err
 	}
+	stats := t.stats
 	if t.agents, err = d.Store.ListAgents(r.ctx, false); err != nil {
 		return t, err
 	}
@@ -123,13 +124,18 @@ func declared(a *store.AgentInfo, of func(string) *typeRow) {
 	}
 }
 
+// typesLately reads what there is of each type, and what agents have done lately, of one type or of all for "".
+func (d *Dashboard) typesLately(r *request, typ string) (all typeRows, lately *ops.Activity, err error) {
+	err = atOnce(
+		func() (err error) { all, err = d.readTypes(r); return err },
+		func() (err error) { lately, err = d.activity(r, typ); return err },
+	)
+	return all, lately, err
+}
+
 // typeList shows all types.
 func (d *Dashboard) typeList(r *request) (*view, error) {
-	all, err := d.readTypes(r)
-	if err != nil {
-		return nil, err
-	}
-	lately, err := d.activity(r, "")
+	all, lately, err := d.typesLately(r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +157,7 @@ func (d *Dashboard) typePage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.readTypes(r)
+	all, lately, err := d.typesLately(r, name)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +174,6 @@ func (d *Dashboard) typePage(r *request) (*view, error) {
 		if t.Name == name {
 			data.Row = t
 		}
-	}
-	lately, err := d.activity(r, name)
-	if err != nil {
-		return nil, err
 	}
 	data.Chart = chartOf(lately)
 	if data.Log, err = ops.DefinitionHistory(r.ctx, d.Store, "task", name, mostDefinitions); err != nil && !isMissing(err) {

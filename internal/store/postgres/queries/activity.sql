@@ -43,23 +43,34 @@ SELECT now()
 
 -- name: activity
 -- Sums the rows of intervals over all sessions, by type; but those of types that are not among the first @top together, as ''. type '' of
--- the arguments means all types.
-WITH top AS MATERIALIZED (
-    SELECT a.type FROM {schema}.activity AS a
-    WHERE a.step = @step AND a.at BETWEEN @from AND @last AND a.type <> '' AND (@type::text = '' OR a.type = @type)
-    GROUP BY a.type ORDER BY sum(a.started::bigint + a.ended) DESC, a.type LIMIT @top
+-- the arguments means all types. The rows are summed in the order of their index first, which takes a third of the time of all in one.
+WITH each AS MATERIALIZED (
+    SELECT a.at, a.type, sum(a.started) + sum(a.ended) AS attempts,
+        sum(a.succeeded) AS succeeded, sum(a.failed) AS failed, sum(a.rejected) AS rejected, sum(a.stalled) AS stalled,
+        sum(a.timed_out) AS timed_out, sum(a.lost) AS lost, sum(a.cancelled) AS cancelled, sum(a.deferred) AS deferred,
+        sum(a.superseded) AS superseded, sum(a.undelivered) AS undelivered, sum(a.drained) AS drained,
+        sum(a.latency_1) AS latency_1, sum(a.latency_2) AS latency_2, sum(a.latency_3) AS latency_3,
+        sum(a.latency_4) AS latency_4, sum(a.latency_5) AS latency_5, sum(a.latency_6) AS latency_6,
+        sum(a.latency_7) AS latency_7, sum(a.latency_8) AS latency_8, sum(a.latency_9) AS latency_9,
+        sum(a.latency_10) AS latency_10, sum(a.latency_11) AS latency_11, sum(a.latency_12) AS latency_12,
+        sum(a.latency_13) AS latency_13, sum(a.latency_14) AS latency_14, sum(a.latency_15) AS latency_15,
+        sum(a.latency_16) AS latency_16, sum(a.latency_17) AS latency_17
+    FROM {schema}.activity AS a
+    WHERE a.step = @step AND a.at BETWEEN @from AND @last AND (@type::text = '' OR a.type = @type)
+    GROUP BY a.at, a.type
+), top AS MATERIALIZED (
+    SELECT e.type FROM each AS e WHERE e.type <> '' GROUP BY e.type ORDER BY sum(e.attempts) DESC, e.type LIMIT @top
 )
-SELECT a.at, coalesce(t.type, ''),
-    ARRAY[sum(a.succeeded), sum(a.failed), sum(a.rejected), sum(a.stalled), sum(a.timed_out), sum(a.lost),
-        sum(a.cancelled), sum(a.deferred), sum(a.superseded), sum(a.undelivered), sum(a.drained)],
-    ARRAY[sum(a.latency_1), sum(a.latency_2), sum(a.latency_3), sum(a.latency_4), sum(a.latency_5), sum(a.latency_6),
-        sum(a.latency_7), sum(a.latency_8), sum(a.latency_9), sum(a.latency_10), sum(a.latency_11), sum(a.latency_12),
-        sum(a.latency_13), sum(a.latency_14), sum(a.latency_15), sum(a.latency_16), sum(a.latency_17)]
-FROM {schema}.activity AS a
-LEFT JOIN top AS t ON t.type = a.type
-WHERE a.step = @step AND a.at BETWEEN @from AND @last AND (@type::text = '' OR a.type = @type)
-GROUP BY a.at, t.type
-ORDER BY a.at, coalesce(t.type, '')
+SELECT e.at, coalesce(t.type, ''),
+    ARRAY[sum(e.succeeded), sum(e.failed), sum(e.rejected), sum(e.stalled), sum(e.timed_out), sum(e.lost), sum(e.cancelled),
+        sum(e.deferred), sum(e.superseded), sum(e.undelivered), sum(e.drained)]::bigint[],
+    ARRAY[sum(e.latency_1), sum(e.latency_2), sum(e.latency_3), sum(e.latency_4), sum(e.latency_5), sum(e.latency_6),
+        sum(e.latency_7), sum(e.latency_8), sum(e.latency_9), sum(e.latency_10), sum(e.latency_11), sum(e.latency_12),
+        sum(e.latency_13), sum(e.latency_14), sum(e.latency_15), sum(e.latency_16), sum(e.latency_17)]::bigint[]
+FROM each AS e
+LEFT JOIN top AS t ON t.type = e.type
+GROUP BY e.at, t.type
+ORDER BY e.at, coalesce(t.type, '')
 
 -- name: forget_activity
 -- Removes rows of intervals that are over for longer than such rows are kept (@age, microseconds), or that no clock may have shown yet.
