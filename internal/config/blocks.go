@@ -45,9 +45,24 @@ func labelOf(label string) string {
 	return text
 }
 
+// ofAgent notes of an attribute whose default is the agent's number of workers that it is not part of what is declared, unless it is set: agents of
+// different sizes, and observers, declare the same.
+func (b *block) ofAgent(name string) {
+	if b.attr(name) != nil {
+		return
+	}
+	if b.out.agents == nil {
+		b.out.agents = map[string]bool{}
+	}
+	b.out.agents[name] = true
+}
+
 // flatten adds the attributes by their paths.
 func (p *printed) flatten(path string, into map[string]string) {
 	for _, a := range p.attrs {
+		if p.agents[a[0]] {
+			continue
+		}
 		into[path+a[0]] = shortened(a[1])
 	}
 	for _, sub := range p.blocks {

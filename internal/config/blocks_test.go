@@ -48,3 +48,31 @@ schedule "s" {
 	require.Regexp(t, `^\["é+… \(10004 bytes, sha256 [0-9a-f]{12}\)$`, argv)
 	require.Equal(t, `"1d"`, blocks[2].Fields["every"])
 }
+
+// TestAgentsOfDifferentSizesDeclareTheSame, and observers with them.
+func TestAgentsOfDifferentSizesDeclareTheSame(t *testing.T) {
+	const tasks = `
+task "a" {
+  command {
+    argv = ["work"]
+    dir  = "/tmp"
+    worker {}
+  }
+}
+
+task "b" {
+  workers = 3
+  webhook {
+    url = "http://127.0.0.1/"
+  }
+}
+`
+	of := func(agent string) []Block { return mustLoad(t, agent+tasks, nil).Blocks() }
+	want := of("")
+	require.NotContains(t, want[0].Fields, "workers")
+	require.NotContains(t, want[0].Fields, "command.worker.processes")
+	require.Equal(t, "3", want[1].Fields["workers"])
+	for _, workers := range []string{"0", "1", "8"} {
+		require.Equal(t, want, of("agent {\n  workers = "+workers+"\n}\n"), workers)
+	}
+}

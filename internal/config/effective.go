@@ -17,6 +17,7 @@ import (
 type printed struct {
 	header string // type and label
 	attrs  [][2]string
+	agents map[string]bool // of attrs: those that follow from the agent's workers
 	blocks []*printed
 }
 

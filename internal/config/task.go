@@ -57,6 +57,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 	p.Heartbeat, p.MaxHeartbeat, p.RequireProgress = b.liveness(p.Timeout)
 	if agentWorkers > 0 {
 		t.Workers = b.num("workers", agentWorkers, 1, maxWorkers)
+		b.ofAgent("workers")
 	} else if b.attr("workers") != nil {
 		t.Workers = b.num("workers", 1, 1, maxWorkers)
 	}

@@ -34,6 +34,7 @@ func (b *block) worker(workers int) *task.Worker {
 	w := &task.Worker{Processes: 1}
 	if workers > 0 || sub.attr("processes") != nil {
 		w.Processes = sub.num("processes", max(workers, 1), 1, maxWorkers)
+		sub.ofAgent("processes")
 	}
 	w.Idle = sub.length("idle", defaultIdle, minIdle, maxIdle)
 	w.MaxTasks = sub.num("max_tasks", defaultTasks, 0, mostTasks)

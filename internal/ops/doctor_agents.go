@@ -186,11 +186,14 @@ func (x *examination) versions() []Finding {
 	return one(Notice, "agents of different versions run: "+list(slices.Sorted(maps.Keys(versions))), "finish the deployment")
 }
 
-// configurations compares the agents of a region that declare the same types.
+// configurations compares the agents of a region that declare the same types, but for observers: that they claim nothing is such a difference.
 func (x *examination) configurations() (found []Finding) {
 	type pool struct{ region, types string }
 	hashes := map[pool]map[string][]store.AgentInfo{}
 	for _, a := range x.present() {
+		if a.Workers == 0 {
+			continue
+		}
 		k := pool{a.Region, strings.Join(slices.Sorted(slices.Values(a.Types)), ", ")}
 		if hashes[k] == nil {
 			hashes[k] = map[string][]store.AgentInfo{}

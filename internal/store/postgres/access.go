@@ -35,7 +35,8 @@ func explain(err error) error {
 		text = refused(connect, err)
 	case code(err) == codePrivilege:
 		text = "the store's role lacks a privilege (" + words(err) + "): grant it as the schema's owner " +
-			"(`leasehold migrate grants --role ROLE` prints what an application needs, with --operator what an operator needs), " +
+			"(`leasehold migrate grants --role ROLE` prints what an application needs, with --operator what an operator's SQL needs, with --agent what " +
+			"agents and these commands need), " +
 			"or connect as the role that owns the schema"
 	}
 	if text == "" {
