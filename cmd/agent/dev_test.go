@@ -92,6 +92,8 @@ func TestEndLine(t *testing.T) {
 	line := endLine(row, failed, task.Transition{State: task.StateRetryPending, Delay: time.Second}, time.Minute, 80)
 	require.Equal(t, `task 7  invoice.send  failed  1m0s  again in 1.0 s  no\x1b such xxxxxxxxxxxxxxx…`, line)
 	require.Len(t, []rune(line), 80)
+	require.Equal(t, "task 7  invoice.send  failed  1m0s  is rolled back",
+		endLine(row, task.Outcome{Verdict: task.Failed}, task.Transition{State: task.StateRollbackPending}, time.Minute, 0))
 	row.State = task.StateRollbackRunning
 	require.Equal(t, "task 7  invoice.send  rollback lost  its agent is gone",
 		endLine(row, task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}, task.Transition{State: task.StateRollbackFailed}, -1, 0))

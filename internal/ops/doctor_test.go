@@ -118,3 +118,24 @@ func TestNamesOfChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestObserversHaveTheirOwnConfiguration, as they have no workers; agents that claim the same types should not.
+func TestObserversHaveTheirOwnConfiguration(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	agent := func(name, config string, workers int) store.AgentInfo {
+		return store.AgentInfo{
+			Name: name, State: store.AgentWorking, Workers: workers, Config: config, Types: []string{"a"}, StartedAt: now.Add(-time.Hour), SeenAt: now,
+		}
+	}
+	differ := func(agents ...store.AgentInfo) (found []Finding) {
+		x := examination{Diagnosis: &store.Diagnosis{Now: now, Agents: agents}}
+		return x.configurations()
+	}
+	require.Empty(t, differ(agent("x", "1", 8), agent("y", "1", 8), agent("obs", "2", 0)))
+	found := differ(agent("x", "1", 8), agent("y", "3", 8), agent("obs", "2", 0))
+	require.Len(t, found, 1)
+	require.Equal(t, Problem, found[0].Severity)
+	require.Contains(t, found[0].What, "1 (x), 3 (y)")
+	require.NotContains(t, found[0].What, "obs")
+}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -34,19 +32,6 @@ type overview struct {
 	Batches                        []batchRow
 	Doctor                         ops.Checkup
 	Chart                          *chart
-}
-
-// mostQuestions is how many questions of a main page the store answers at once: half of the connections that an agent has by default.
-const mostQuestions = 2
-
-// atOnce asks the store several things. Its error is that of the first that fails.
-func atOnce(questions ...func() error) error {
-	var asking errgroup.Group
-	asking.SetLimit(mostQuestions)
-	for _, ask := range questions {
-		asking.Go(ask)
-	}
-	return asking.Wait()
 }
 
 // overview reads how everything is.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -16,6 +17,8 @@ const (
 	mostAtOnce = 4                       // pages that are read at once
 	mostKept   = 64                      // pages with an address of their own: of a few hundred KiB at most, as their lists and documents are bounded
 	waitFor    = 3 * time.Second         // for time and a place to read
+	// mostQuestions is how many questions of one page the store answers at once: half of the connections that an agent has by default.
+	mostQuestions = 2
 )
 
 // errBroken is the error of a page that panicked, for those who waited for it.
@@ -173,4 +176,14 @@ func address(r *http.Request, readOnly bool) string {
 		return "read " + key // no path begins so
 	}
 	return key
+}
+
+// atOnce asks the store several things. Its error is that of the first that fails.
+func atOnce(questions ...func() error) error {
+	var asking errgroup.Group
+	asking.SetLimit(mostQuestions)
+	for _, ask := range questions {
+		asking.Go(ask)
+	}
+	return asking.Wait()
 }

@@ -647,7 +647,7 @@ CREATE TABLE {schema}.schedule_declarer (
     PRIMARY KEY (session, number)
 );
 
--- Schedules for people and applications. The end of last_task is in tasks.
+-- Schedules for operators and applications. The end of last_task is in tasks.
 CREATE VIEW {schema}.schedules AS
     SELECT s.name, s.task, s.cron, s.every, s.after, s.timezone, s.payload, s.jitter, s.from_at, s.until_at, s.missed,
         s.catch_up, s.overlap, s.source, s.created_at, s.next_at, s.last_slot, s.last_task, s.last_by, s.queued_slot,
@@ -685,7 +685,7 @@ CREATE TABLE {schema}.chunk_plan (
     task       text NOT NULL,               -- type of the rows
     table_name text NOT NULL,
     key_name   text NOT NULL,
-    source     jsonb NOT NULL DEFAULT '{}', -- store.ChunkSource, for people
+    source     jsonb NOT NULL DEFAULT '{}', -- store.ChunkSource, human-readable
     high       text,                        -- the end of all that was ever planned
     sampled    text NOT NULL DEFAULT '',
     holder     text,                        -- the agent that plans now, its name and something of its own

@@ -97,7 +97,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.spend_tenant_tokens(text, text[], bigint[]) FROM PUBLIC;
 
--- Takes the notes of tokens of a limit that were given back, whose attempts are over, and returns how many they were. The tenants get theirs
+-- Takes the notes of tokens of a limit that were returned, whose attempts are over, and returns how many they were. The tenants get theirs
 -- here; a bucket that is full has no row, and gets none. The caller has locked the limit.
 CREATE OR REPLACE FUNCTION {schema}.returned_tokens(limit_name text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS

@@ -1,6 +1,6 @@
 -- Whether a tenant (w) has room in its bounds (b), as tenant_rooms counts it: NULL: it has; 0: its limit leaves none; else in how many microseconds
 -- its rate brings a token. It is only where claims look: tenant_rooms has the last word. What only a claim may change, a count
--- that lies ahead and tokens that were given back, counts as room.
+-- that lies ahead and tokens that were returned, counts as room.
 CASE WHEN b.tenant_most > 0 AND (
             SELECT count(*) FROM (
                 SELECT FROM {schema}.task AS r

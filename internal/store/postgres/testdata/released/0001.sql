@@ -1257,7 +1257,7 @@ CREATE TABLE "schema_of_a_release".schedule_declarer (
     PRIMARY KEY (session, number)
 );
 
--- Schedules for people and applications. The end of last_task is in tasks.
+-- Schedules for operators and applications. The end of last_task is in tasks.
 CREATE VIEW "schema_of_a_release".schedules AS
     SELECT s.name, s.task, s.cron, s.every, s.after, s.timezone, s.payload, s.jitter, s.from_at, s.until_at, s.missed,
         s.catch_up, s.overlap, s.source, s.created_at, s.next_at, s.last_slot, s.last_task, s.last_by, s.queued_slot,
@@ -1295,7 +1295,7 @@ CREATE TABLE "schema_of_a_release".chunk_plan (
     task       text NOT NULL,               -- type of the rows
     table_name text NOT NULL,
     key_name   text NOT NULL,
-    source     jsonb NOT NULL DEFAULT '{}', -- store.ChunkSource, for people
+    source     jsonb NOT NULL DEFAULT '{}', -- store.ChunkSource, human-readable
     high       text,                        -- the end of all that was ever planned
     sampled    text NOT NULL DEFAULT '',
     holder     text,                        -- the agent that plans now, its name and something of its own
@@ -6257,7 +6257,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION "schema_of_a_release".spend_tenant_tokens(text, text[], bigint[]) FROM PUBLIC;
 
--- Takes the notes of tokens of a limit that were given back, whose attempts are over, and returns how many they were. The tenants get theirs
+-- Takes the notes of tokens of a limit that were returned, whose attempts are over, and returns how many they were. The tenants get theirs
 -- here; a bucket that is full has no row, and gets none. The caller has locked the limit.
 CREATE OR REPLACE FUNCTION "schema_of_a_release".returned_tokens(limit_name text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS

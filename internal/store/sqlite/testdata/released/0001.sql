@@ -1823,7 +1823,7 @@ CREATE TABLE schedule_declarer (
     PRIMARY KEY (session, number)
 ) STRICT, WITHOUT ROWID;
 
--- Schedules for people and applications. The end of last_task is in tasks.
+-- Schedules for operators and applications. The end of last_task is in tasks.
 CREATE VIEW schedules AS
     SELECT name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap, source,
            created_at, next_at, last_slot, last_task, last_by, queued_slot, missed_slots, paused_at, paused_by, parked_at, invalid
@@ -1839,7 +1839,7 @@ CREATE TABLE chunk_plan (
     table_name TEXT NOT NULL,
     key_name   TEXT NOT NULL,
     declared   INTEGER NOT NULL,            -- number of the declaration in force
-    source     TEXT NOT NULL DEFAULT '{}',  -- store.ChunkSource, for people
+    source     TEXT NOT NULL DEFAULT '{}',  -- store.ChunkSource, human-readable
     size_start INTEGER NOT NULL,
     size_min   INTEGER NOT NULL DEFAULT 0,
     size_max   INTEGER NOT NULL DEFAULT 0,
