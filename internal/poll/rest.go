@@ -74,6 +74,8 @@ func (e *Engine) passOn(within time.Duration) func(context.Context) (string, err
 		switch {
 		case err != nil || got.Missed:
 			return others, err
+		case got.Noted > 0: // others may have passed on a part of it
+			return "locks are being passed on", nil
 		case got.Next > 0 && got.Next <= within:
 			return "a lock is passed on soon", nil
 		}

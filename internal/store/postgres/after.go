@@ -18,9 +18,11 @@ func (s *Store) Unblock(ctx context.Context, most int) (u store.Unblocked, err e
 		if err := queryRow(ctx, conn, s.sql.Blocked).Scan(&some, &u.Waiting); err != nil || !some {
 			return err
 		}
-		return s.change(ctx, conn, func(on querier) error {
+		err := s.change(ctx, conn, func(on querier) error {
 			return scanOne(ctx, on, []any{&u.Freed, &u.Cancelled, &u.Revived, &u.Worked, &u.Missed, &u.Waiting}, s.sql.Unblock, arg("most", int64(most)))
 		})
+		u.Missed = u.Missed || u.Worked == 0 // there was something: others have locked it
+		return err
 	})
 	if err == nil && u.Freed > 0 {
 		s.lowWater.rose()

@@ -187,3 +187,32 @@ func (r *waitRace) ends(name string) {
 	}
 	require.Fail(r.t, "rows wait for ever", name)
 }
+
+// TestWhatOthersFreeIsMissed: a step that finds all locked by another says so, at each stage.
+func TestWhatOthersFreeIsMissed(t *testing.T) {
+	t.Parallel()
+	a := joined(t, newHarness(t))
+	first := a.take(t, 1)[0]
+	a.Insert(t, store.EnqueueRequest{Type: "a", After: []task.ID{first.ID}})
+	meets := func() {
+		tx, err := pgtest.Connect(t).Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), a.q(`SELECT SCHEMA.unblock(100)`))
+		require.NoError(t, err)
+		u, err := a.Unblock(t.Context(), 100)
+		require.NoError(t, err)
+		require.Equal(t, store.Unblocked{Missed: true, Waiting: true}, u)
+		require.NoError(t, tx.Commit(t.Context()))
+	}
+	meets() // looks
+	meets() // and once more
+	u, err := a.Unblock(t.Context(), 100)
+	require.NoError(t, err)
+	require.Equal(t, store.Unblocked{Waiting: true}, u)
+	a.settle(t, done(first))
+	meets() // counts the end, and frees
+	require.Len(t, a.claim(t, 1), 1)
+	u, err = a.Unblock(t.Context(), 100)
+	require.NoError(t, err)
+	require.Zero(t, u)
+}

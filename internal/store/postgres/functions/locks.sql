@@ -127,7 +127,8 @@ BEGIN
     SELECT array_agg(o.place), array_agg(DISTINCT o.name ORDER BY o.name), count(*) INTO notes, names, noted FROM (
         SELECT p.ctid AS place, p.name FROM {schema}.lock_note AS p WHERE p.until IS NULL OR p.until <= clock_timestamp()
         LIMIT most FOR UPDATE SKIP LOCKED) AS o;
-    IF noted = 0 THEN
+    IF noted = 0 THEN -- a claim leaves to others what they are passing on
+        missed := ask IS NULL AND EXISTS (SELECT FROM {schema}.lock_note AS o WHERE o.until IS NULL OR o.until <= clock_timestamp());
         RETURN;
     END IF;
     mine := ARRAY(SELECT h.name FROM {schema}.lock_holder AS h WHERE h.name = ANY (names) ORDER BY h.name FOR UPDATE SKIP LOCKED);

@@ -3970,7 +3970,8 @@ BEGIN
     SELECT array_agg(o.place), array_agg(DISTINCT o.name ORDER BY o.name), count(*) INTO notes, names, noted FROM (
         SELECT p.ctid AS place, p.name FROM "schema_of_a_release".lock_note AS p WHERE p.until IS NULL OR p.until <= clock_timestamp()
         LIMIT most FOR UPDATE SKIP LOCKED) AS o;
-    IF noted = 0 THEN
+    IF noted = 0 THEN -- a claim leaves to others what they are passing on
+        missed := ask IS NULL AND EXISTS (SELECT FROM "schema_of_a_release".lock_note AS o WHERE o.until IS NULL OR o.until <= clock_timestamp());
         RETURN;
     END IF;
     mine := ARRAY(SELECT h.name FROM "schema_of_a_release".lock_holder AS h WHERE h.name = ANY (names) ORDER BY h.name FOR UPDATE SKIP LOCKED);
@@ -6439,7 +6440,8 @@ BEGIN
     SELECT array_agg(o.place), count(*) INTO notes, noted FROM (
         SELECT p.ctid AS place FROM "schema_of_a_release".sequence_note AS p WHERE p.until IS NULL OR p.until <= clock_timestamp()
         LIMIT most FOR UPDATE SKIP LOCKED) AS o;
-    IF noted = 0 THEN
+    IF noted = 0 THEN -- a claim leaves to others what they are passing on
+        missed := ask IS NULL AND EXISTS (SELECT FROM "schema_of_a_release".sequence_note AS o WHERE o.until IS NULL OR o.until <= clock_timestamp());
         RETURN;
     END IF;
     SELECT array_agg(e.type), array_agg(e.name) INTO types, names FROM (
