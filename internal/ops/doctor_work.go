@@ -41,8 +41,8 @@ func (x *examination) orphans() (found []Finding) {
 	for _, o := range x.Orphans {
 		typ := OneLine(o.Type, mostName)
 		what := Tasks(int64(o.Waiting))
-		if o.Waiting > store.DiagnosisCounted {
-			what = "more than " + Tasks(store.DiagnosisCounted)
+		if o.Waiting > store.DiagnosisWaiting {
+			what = "more than " + Tasks(store.DiagnosisWaiting)
 		}
 		found = append(found, Finding{
 			Severity: Problem, About: typ, What: fmt.Sprintf("type %s has %s waiting, and no running agent declares it", typ, what),

@@ -25,9 +25,12 @@ func ReadFlow(ctx context.Context, s FlowStore) (store.Flow, error) {
 		return f, err
 	}
 	stats, err := s.Counts(ctx)
-	if err != nil {
-		return f, err
-	}
+	AddDue(&f, &stats)
+	return f, err
+}
+
+// AddDue adds how many tasks are due that each limit is for. It leaves no list nil.
+func AddDue(f *store.Flow, stats *store.Stats) {
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		for _, typ := range l.Types {
@@ -36,7 +39,6 @@ func ReadFlow(ctx context.Context, s FlowStore) (store.Flow, error) {
 		l.DueCapped = stats.More && l.Due > 0
 	}
 	f.Limits, f.Tenants, f.Locks = notNil(f.Limits), notNil(f.Tenants), notNil(f.Locks)
-	return f, nil
 }
 
 func notNil[T any](list []T) []T {

@@ -11,7 +11,8 @@ import (
 // Bounds of a Diagnosis. Each of its parts is read within DiagnosisTime.
 const (
 	DiagnosisListed  = 100             // things of a kind that are listed; one more means that there are more
-	DiagnosisCounted = 10_000          // rows that are counted, likewise, and finished rows that are looked at
+	DiagnosisWaiting = 1_000           // waiting rows of a type that are counted, likewise
+	DiagnosisFailed  = 10_000          // finished rows that did not succeed and are looked at
 	DiagnosisTypes   = 2000            // types of waiting rows that are looked at, of each class of rows
 	DiagnosisStalls  = 5000            // attempts that are looked at, those of the newest tasks
 	DiagnosisTime    = 3 * time.Second // for one part
@@ -32,7 +33,7 @@ type Diagnosis struct {
 	Regions   []RegionOrphan
 	Schedules []IdleSchedule
 	Sequences []BlockedSequence
-	// Rollbacks are tasks whose rollback has failed, the newest first, of the newest DiagnosisCounted that did not succeed.
+	// Rollbacks are tasks whose rollback has failed, the newest first, of the newest DiagnosisFailed that did not succeed.
 	Rollbacks []FailedRollback
 	Stalls    []StalledType
 
@@ -72,7 +73,7 @@ type UnseenPart struct {
 // count.
 type WaitingType struct {
 	Type    string
-	Waiting int // DiagnosisCounted + 1 at most
+	Waiting int // DiagnosisWaiting + 1 at most
 }
 
 // IdleSchedule is a schedule that does not fire when it should.
@@ -179,11 +180,11 @@ type OpenFile struct {
 	Mode uint32
 }
 
-// SortedWaiting lists types by name with their counts, each cut to DiagnosisCounted + 1.
+// SortedWaiting lists types by name with their counts, each cut to DiagnosisWaiting + 1.
 func SortedWaiting(counts map[string]int) []WaitingType {
 	var list []WaitingType
 	for typ, n := range counts {
-		list = append(list, WaitingType{typ, min(n, DiagnosisCounted+1)})
+		list = append(list, WaitingType{typ, min(n, DiagnosisWaiting+1)})
 	}
 	slices.SortFunc(list, func(a, b WaitingType) int { return cmp.Compare(a.Type, b.Type) })
 	return list

@@ -2,10 +2,10 @@ package store
 
 import "time"
 
-// Bounds of what Counts looks at. Where there is more, a count is a lower bound.
+// Bounds of what is counted. Where there is more, a count is a lower bound.
 const (
-	CountedRows  = 10_000 // rows of a type, at most
-	CountedAll   = 10_000 // rows of all types together, of each index: the more types, the fewer rows of each
+	CountedRows  = 10_000 // rows of one thing that is asked for
+	CountedAll   = 5_000  // rows of all types together, of each index, by Counts: the more types, the fewer rows of each
 	CountedTypes = 500    // types (and their regions) that are told apart
 )
 

@@ -10,22 +10,24 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-const listSequences = 100
+const listSequences = 50
 
 // flow shows what holds tasks back: pauses, breakers, types whose slots are all in use, limits, rates, tenants, locks and sequences.
 func (d *Dashboard) flow(r *request) (*view, error) {
-	all, err := d.readTypes(r)
-	if err != nil {
+	var all typeRows
+	var seqs store.SequenceList
+	var bounds store.Flow
+	if err := atOnce(
+		func() (err error) { all, err = d.readTypes(r); return err },
+		func() (err error) {
+			seqs, err = d.Store.ListSequences(r.ctx, store.SequenceFilter{Limit: listSequences})
+			return err
+		},
+		func() (err error) { bounds, err = d.Store.Flow(r.ctx); return err },
+	); err != nil {
 		return nil, err
 	}
-	seqs, err := d.Store.ListSequences(r.ctx, store.SequenceFilter{Limit: listSequences})
-	if err != nil {
-		return nil, err
-	}
-	held, err := d.readWaiting(r, all.stats)
-	if err != nil {
-		return nil, err
-	}
+	ops.AddDue(&bounds, &all.stats)
 	data := struct {
 		Now time.Time
 		*waiting
@@ -34,7 +36,7 @@ func (d *Dashboard) flow(r *request) (*view, error) {
 		Sequences []store.SequenceInfo
 		Most      int
 		Said      string
-	}{Now: r.now, waiting: held, Full: map[string][]string{}, Sequences: seqs.List, Most: listSequences, Said: r.said()}
+	}{Now: r.now, waiting: waitingOf(&bounds), Full: map[string][]string{}, Sequences: seqs.List, Most: listSequences, Said: r.said()}
 	for _, t := range all.list {
 		if t.Pause != nil || t.Breaker != nil || t.Orphans {
 			data.Held = append(data.Held, t)

@@ -124,19 +124,14 @@ func declared(a *store.AgentInfo, of func(string) *typeRow) {
 	}
 }
 
-// typesLately reads what there is of each type, and what agents have done lately, of one type or of all for "".
-func (d *Dashboard) typesLately(r *request, typ string) (all typeRows, lately *ops.Activity, err error) {
-	err = atOnce(
-		func() (err error) { all, err = d.readTypes(r); return err },
-		func() (err error) { lately, err = d.activity(r, typ); return err },
-	)
-	return all, lately, err
-}
-
 // typeList shows all types.
 func (d *Dashboard) typeList(r *request) (*view, error) {
-	all, lately, err := d.typesLately(r, "")
-	if err != nil {
+	var all typeRows
+	var lately *ops.Activity
+	if err := atOnce(
+		func() (err error) { all, err = d.readTypes(r); return err },
+		func() (err error) { lately, err = d.activity(r, ""); return err },
+	); err != nil {
 		return nil, err
 	}
 	all.sparks(lately)
@@ -157,10 +152,6 @@ func (d *Dashboard) typePage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, lately, err := d.typesLately(r, name)
-	if err != nil {
-		return nil, err
-	}
 	data := struct {
 		Now    time.Time
 		Row    typeRow
@@ -170,6 +161,18 @@ func (d *Dashboard) typePage(r *request) (*view, error) {
 		Chart  *chart
 		Said   string
 	}{Now: r.now, Row: typeRow{Name: name}, Said: r.said()}
+	var all typeRows
+	var lately *ops.Activity
+	if err := atOnce(
+		func() (err error) { all, err = d.readTypes(r); return err },
+		func() (err error) { lately, err = d.activity(r, name); return err },
+		func() (err error) {
+			data.Recent, err = d.taskRows(r, store.TaskFilter{Type: name, Limit: overviewTasks})
+			return err
+		},
+	); err != nil {
+		return nil, err
+	}
 	for _, t := range all.list {
 		if t.Name == name {
 			data.Row = t
@@ -181,9 +184,6 @@ func (d *Dashboard) typePage(r *request) (*view, error) {
 	}
 	if len(data.Log) > 0 {
 		data.Fields = fields(data.Log[0].Fields)
-	}
-	if data.Recent, err = d.taskRows(r, store.TaskFilter{Type: name, Limit: overviewTasks}); err != nil {
-		return nil, err
 	}
 	if len(data.Log) == 0 && len(data.Recent) == 0 && data.Row.Agents == 0 && data.Row.Pause == nil {
 		return nil, &missing{"no task and no agent has the type " + ops.OneLine(name, mostName)}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"math"
 	"strconv"
 
@@ -68,22 +67,9 @@ type waiting struct {
 	Tenants []tenantRow
 }
 
-// knownCounts is a store whose counts have been read.
-type knownCounts struct {
-	ops.Flows
-	stats store.Stats
-}
-
-// Counts returns them.
-func (k knownCounts) Counts(context.Context) (store.Stats, error) { return k.stats, nil }
-
-// readWaiting reads it.
-func (d *Dashboard) readWaiting(r *request, stats store.Stats) (*waiting, error) {
-	f, err := ops.ReadFlow(r.ctx, knownCounts{d.Store, stats})
-	if err != nil {
-		return nil, err
-	}
-	w := &waiting{Flow: f}
+// waitingOf presents what was read of it.
+func waitingOf(f *store.Flow) *waiting {
+	w := &waiting{Flow: *f}
 	for _, l := range f.Limits {
 		if l.Limit > 0 || l.Rate > 0 { // else it only bounds tenants
 			w.Limits = append(w.Limits, limitRow{l, boundOf(&l.FlowBound)})
@@ -92,5 +78,5 @@ func (d *Dashboard) readWaiting(r *request, stats store.Stats) (*waiting, error)
 	for _, t := range f.Tenants {
 		w.Tenants = append(w.Tenants, tenantRow{t, boundOf(&t.FlowBound)})
 	}
-	return w, nil
+	return w
 }

@@ -2,20 +2,66 @@ package postgres_test
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
 // connections keeps what checks have connected with, by URL, for the next call: a new backend reads the catalogue and compiles
 // each function again, which takes longer than what it is asked. The zero value is ready; a nil one keeps nothing.
 type connections struct {
-	mu   sync.Mutex
-	idle map[string][]*pgx.Conn
+	mu    sync.Mutex
+	idle  map[string][]*pgx.Conn
+	pools map[string][]postgres.Pools
+}
+
+// pooled returns options with which a store uses the connections of an earlier one, until the test is over.
+func (c *connections) pooled(t testing.TB, o postgres.Options) postgres.Options {
+	t.Helper()
+	if c == nil {
+		return o
+	}
+	p, ok := c.takePools(o.URL)
+	if !ok {
+		o.Log = slog.New(slog.DiscardHandler)
+		var err error
+		p, err = postgres.NewPools(context.Background(), o)
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { c.putPools(o.URL, p) }) // after the store is closed
+	return o.WithPools(p)
+}
+
+func (c *connections) takePools(url string) (p postgres.Pools, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle := c.pools[url]
+	if len(idle) == 0 {
+		return p, false
+	}
+	c.pools[url] = idle[:len(idle)-1]
+	return idle[len(idle)-1], true
+}
+
+// putPools keeps pools, or closes them if a call is not over, as Close of a store would wait for.
+func (c *connections) putPools(url string, p postgres.Pools) {
+	if !p.Idle() {
+		p.Close()
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pools == nil {
+		c.pools = make(map[string][]postgres.Pools)
+	}
+	c.pools[url] = append(c.pools[url], p)
 }
 
 // connection returns a connection that is in no transaction, and what returns it.
@@ -65,7 +111,12 @@ func (c *connections) close() {
 			closeConnection(conn)
 		}
 	}
-	c.idle = nil
+	for _, idle := range c.pools {
+		for _, p := range idle {
+			p.Close()
+		}
+	}
+	c.idle, c.pools = nil, nil
 }
 
 func closeConnection(conn *pgx.Conn) {

@@ -107,7 +107,7 @@ func (c *counter) index(ctx context.Context, conn *pgx.Conn, s *Store, i counted
 			c.stats.AddDue(typ, due, microseconds(*oldest))
 		}
 		return nil
-	}, q, arg("pairs", int64(store.CountedTypes)), arg("most", int64(store.CountedRows+1)), arg("rows", int64(store.CountedAll)))
+	}, q, arg("pairs", int64(store.CountedTypes)), arg("most", int64(store.CountedAll+1)), arg("rows", int64(store.CountedAll+1)))
 }
 
 func (c *counter) held(ctx context.Context, conn *pgx.Conn, s *Store) error {
@@ -117,5 +117,5 @@ func (c *counter) held(ctx context.Context, conn *pgx.Conn, s *Store) error {
 		c.stats.More = c.stats.More || more
 		c.stats.Add(one, one.State.Waiting() && !c.declared[one.Type])
 		return nil
-	}, s.sql.CountsHeld, arg("most", int64(store.CountedRows+1)))
+	}, s.sql.CountsHeld, arg("most", int64(store.CountedAll+1)))
 }

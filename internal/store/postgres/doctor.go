@@ -242,7 +242,7 @@ func (s *Store) diagnoseOrphans(ctx context.Context, tx pgx.Tx, d *store.Diagnos
 		}
 		for _, typ := range found {
 			var n int
-			if err := queryRow(ctx, tx, count, arg("type", typ), arg("most", store.DiagnosisCounted+1)).Scan(&n); err != nil {
+			if err := queryRow(ctx, tx, count, arg("type", typ), arg("most", store.DiagnosisWaiting+1)).Scan(&n); err != nil {
 				return err
 			}
 			waiting[typ] += n
@@ -269,7 +269,7 @@ func (s *Store) diagnoseSequences(ctx context.Context, tx pgx.Tx, d *store.Diagn
 		one.Since = utcPointer(b.Since)
 		d.Sequences = append(d.Sequences, one)
 		return nil
-	}, s.sql.BlockedSequences, arg("looked", store.DiagnosisCounted), arg("most", store.DiagnosisListed+1))
+	}, s.sql.BlockedSequences, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
 }
 
 func (s *Store) diagnoseRollbacks(ctx context.Context, tx pgx.Tx, d *store.Diagnosis) error {
@@ -278,7 +278,7 @@ func (s *Store) diagnoseRollbacks(ctx context.Context, tx pgx.Tx, d *store.Diagn
 		f.At = f.At.UTC()
 		d.Rollbacks = append(d.Rollbacks, f)
 		return nil
-	}, s.sql.FailedRollbacks, arg("looked", store.DiagnosisCounted), arg("most", store.DiagnosisListed+1))
+	}, s.sql.FailedRollbacks, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
 }
 
 func (s *Store) diagnoseStalls(ctx context.Context, tx pgx.Tx, d *store.Diagnosis) error {

@@ -304,6 +304,6 @@ func TestDoctorReadsLittle(t *testing.T) {
 	require.Empty(t, d.Unseen)
 	require.Len(t, d.Orphans, 7)
 	for _, o := range d.Orphans {
-		require.Equal(t, store.DiagnosisCounted+1, o.Waiting, strconv.Quote(o.Type))
+		require.Equal(t, store.DiagnosisWaiting+1, o.Waiting, strconv.Quote(o.Type))
 	}
 }

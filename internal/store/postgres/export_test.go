@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,30 @@ func (o Options) WithStatementsOf(s *Store) Options {
 	if s != nil {
 		o.sql = s.sql
 	}
+	return o
+}
+
+// Pools are the connections of one store after another.
+type Pools struct{ pools *pools }
+
+// NewPools makes pools of the size that stores have.
+func NewPools(ctx context.Context, o Options) (Pools, error) {
+	o.Connections = cmp.Or(o.Connections, 4)
+	p, err := newPools(ctx, &o)
+	return Pools{p}, err
+}
+
+// Idle reports whether no connection is in use.
+func (p Pools) Idle() bool {
+	return p.pools.pool.Stat().AcquiredConns()+p.pools.heart.Stat().AcquiredConns() == 0
+}
+
+// Close ends all connections.
+func (p Pools) Close() { p.pools.close() }
+
+// WithPools has Open use pools, which Close then leaves open.
+func (o Options) WithPools(p Pools) Options {
+	o.pools = p.pools
 	return o
 }
 

@@ -77,7 +77,8 @@ func newFreshAgentHarness(t testing.TB) *harness {
 // open opens the harness's store anew, with the hook it has.
 func (h *harness) open() {
 	h.t.Helper()
-	o := postgres.Options{URL: h.asAgent, Schema: h.schema, Notify: true, Fail: h.hook}
+	o := postgres.Options{URL: cmp.Or(h.asAgent, pgtest.URL(h.t)), Schema: h.schema, Notify: true, Fail: h.hook}
+	o = h.connections.pooled(h.t, o)
 	h.Store = openStore(h.t, o.WithStatementsOf(h.first))
 	h.first = cmp.Or(h.first, h.Store)
 	h.LookForTenants()

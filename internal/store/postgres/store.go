@@ -39,7 +39,8 @@ type Options struct {
 	// Fail, for tests, is called at each failpoint; its error ends the call there as a crash would.
 	Fail func(point string) error
 
-	sql *statements // for tests: compiled for this schema; nil: Open compiles them
+	sql   *statements // for tests: compiled for this schema; nil: Open compiles them
+	pools *pools      // for tests: to use, and to leave open; nil: the store has its own
 }
 
 // How long things may take. The server ends a statement after statementTimeout; the client gives it up somewhat later,
@@ -64,9 +65,8 @@ type Store struct {
 	report func(error)
 	fail   func(point string) error
 
-	pool     *pgxpool.Pool
-	heart    *pgxpool.Pool // one connection, for what must not wait behind slow calls: presence, and leases
-	connect  *connector
+	*pools
+	shared   bool // the pools are not the store's own
 	sql      *statements
 	lowWater *lowWater
 	turns    *turns
@@ -109,23 +109,48 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if s.connect, err = newConnector(o.URL, o.Log); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+	if s.pools, s.shared = o.pools, o.pools != nil; !s.shared {
+		s.pools, err = newPools(ctx, &o)
 	}
-	if s.pool, err = s.connect.pool(ctx, o.Connections); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
-	if s.heart, err = s.connect.pool(ctx, 1); err != nil {
-		s.pool.Close()
+	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return s, nil
 }
 
+// pools are the connections of a store.
+type pools struct {
+	pool    *pgxpool.Pool
+	heart   *pgxpool.Pool // one connection, for what must not wait behind slow calls: presence, and leases
+	connect *connector
+}
+
+// newPools makes pools. It does not connect.
+func newPools(ctx context.Context, o *Options) (p *pools, err error) {
+	p = new(pools)
+	if p.connect, err = newConnector(o.URL, o.Log); err != nil {
+		return nil, err
+	}
+	if p.pool, err = p.connect.pool(ctx, o.Connections); err != nil {
+		return nil, err
+	}
+	if p.heart, err = p.connect.pool(ctx, 1); err != nil {
+		p.pool.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *pools) close() {
+	p.heart.Close()
+	p.pool.Close()
+}
+
 // Close ends all connections. It waits for calls under way, each of which has a bound.
 func (s *Store) Close() {
-	s.heart.Close()
-	s.pool.Close()
+	if !s.shared {
+		s.close()
+	}
 }
 
 // Migrator changes the store's schema.

@@ -77,8 +77,8 @@ func (c *counter) first(from source) error {
 		all += one.N
 		c.stats.Add(one, one.State.Waiting() && !c.declared[one.Type])
 		return nil
-	}, q, arg("most", store.CountedRows+1))
-	c.stats.More = c.stats.More || all > store.CountedRows
+	}, q, arg("most", store.CountedAll+1))
+	c.stats.More = c.stats.More || all > store.CountedAll
 	return err
 }
 
@@ -100,7 +100,7 @@ func (c *counter) pairs(from source) error {
 	}
 	c.stats.More = c.stats.More || len(list) == store.CountedTypes
 	for _, p := range list {
-		if err := c.pair(from, p, min(store.CountedRows+1, max(store.CountedAll/len(list), 100))); err != nil {
+		if err := c.pair(from, p, max((store.CountedAll+1)/len(list), 100)); err != nil {
 			return err
 		}
 	}

@@ -115,7 +115,7 @@ func (t *snapshot) diagnoseOrphans(d *store.Diagnosis) error {
 		}
 		for _, typ := range found {
 			var n int
-			if err := t.row([]any{&n}, count, arg("type", typ), arg("most", store.DiagnosisCounted+1)); err != nil {
+			if err := t.row([]any{&n}, count, arg("type", typ), arg("most", store.DiagnosisWaiting+1)); err != nil {
 				return err
 			}
 			waiting[typ] += n
@@ -144,7 +144,7 @@ func (t *snapshot) diagnoseSequences(d *store.Diagnosis) error {
 		s.Since = pointer(since)
 		d.Sequences = append(d.Sequences, s)
 		return err
-	}, t.sql.BlockedSequences, arg("looked", store.DiagnosisCounted), arg("most", store.DiagnosisListed+1))
+	}, t.sql.BlockedSequences, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
 }
 
 func (t *snapshot) diagnoseRollbacks(d *store.Diagnosis) error {
@@ -153,7 +153,7 @@ func (t *snapshot) diagnoseRollbacks(d *store.Diagnosis) error {
 		err := r.Scan(&f.Task, &f.Type, timeOf{&f.At})
 		d.Rollbacks = append(d.Rollbacks, f)
 		return err
-	}, t.sql.FailedRollbacks, arg("looked", store.DiagnosisCounted), arg("most", store.DiagnosisListed+1))
+	}, t.sql.FailedRollbacks, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
 }
 
 func (t *snapshot) diagnoseStalls(d *store.Diagnosis) error {

@@ -61,16 +61,21 @@ WITH each AS MATERIALIZED (
 ), top AS MATERIALIZED (
     SELECT e.type FROM each AS e WHERE e.type <> '' GROUP BY e.type ORDER BY sum(e.attempts) DESC, e.type LIMIT @top
 )
-SELECT e.at, coalesce(t.type, ''),
+SELECT e.at, e.type,
+    ARRAY[e.succeeded, e.failed, e.rejected, e.stalled, e.timed_out, e.lost, e.cancelled, e.deferred, e.superseded, e.undelivered,
+        e.drained],
+    ARRAY[e.latency_1, e.latency_2, e.latency_3, e.latency_4, e.latency_5, e.latency_6, e.latency_7, e.latency_8, e.latency_9,
+        e.latency_10, e.latency_11, e.latency_12, e.latency_13, e.latency_14, e.latency_15, e.latency_16, e.latency_17]
+FROM each AS e WHERE e.type IN (SELECT t.type FROM top AS t)
+UNION ALL
+SELECT e.at, '',
     ARRAY[sum(e.succeeded), sum(e.failed), sum(e.rejected), sum(e.stalled), sum(e.timed_out), sum(e.lost), sum(e.cancelled),
         sum(e.deferred), sum(e.superseded), sum(e.undelivered), sum(e.drained)]::bigint[],
     ARRAY[sum(e.latency_1), sum(e.latency_2), sum(e.latency_3), sum(e.latency_4), sum(e.latency_5), sum(e.latency_6),
         sum(e.latency_7), sum(e.latency_8), sum(e.latency_9), sum(e.latency_10), sum(e.latency_11), sum(e.latency_12),
         sum(e.latency_13), sum(e.latency_14), sum(e.latency_15), sum(e.latency_16), sum(e.latency_17)]::bigint[]
-FROM each AS e
-LEFT JOIN top AS t ON t.type = e.type
-GROUP BY e.at, t.type
-ORDER BY e.at, coalesce(t.type, '')
+FROM each AS e WHERE e.type NOT IN (SELECT t.type FROM top AS t) GROUP BY e.at
+ORDER BY 1, 2
 
 -- name: forget_activity
 -- Removes rows of intervals that are over for longer than such rows are kept (@age, microseconds), or that no clock may have shown yet.
