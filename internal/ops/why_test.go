@@ -76,6 +76,10 @@ func TestWhyWaiting(t *testing.T) {
 		{WhyStarting, "", func(w *store.Situation) {
 			w.Task.Sequence, w.Sequence = "s", &store.SequenceInfo{State: store.SequenceWaiting, Task: 7}
 		}},
+		{WhySequence, "its turn in the sequence s has come, and is being passed on", func(w *store.Situation) {
+			w.Task.Sequence, w.Task.Held = "s", task.HoldSequence
+			w.Sequence = &store.SequenceInfo{State: store.SequenceWaiting, Task: 7}
+		}},
 		{WhyLimit, "is 3 at once, over all agents, and 4 are in use", func(w *store.Situation) {
 			w.Limit = &store.LimitUse{LimitInForce: store.LimitInForce{Name: "a", Most: 3}, Running: 4}
 		}},

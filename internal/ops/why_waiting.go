@@ -108,14 +108,18 @@ func whyLock(w *store.Situation) *Reason {
 	return r
 }
 
-// whySequence is for a task whose turn in its sequence has not come.
+// whySequence is for a task whose turn in its sequence has not come, or has not been passed on to it yet.
 func whySequence(w *store.Situation) *Reason {
 	t, s := w.Task, w.Sequence
-	if s == nil || s.Task == t.ID {
+	name := OneLine(t.Sequence, mostName)
+	switch {
+	case s == nil || s.Task == t.ID && t.Held != task.HoldSequence:
 		return nil
+	case s.Task == t.ID:
+		return &Reason{Kind: WhySequence, Text: fmt.Sprintf(
+			"its turn in the sequence %s has come, and is being passed on: agents do that in a moment", name)}
 	}
 	since := s.Since
-	name := OneLine(t.Sequence, mostName)
 	r := &Reason{Kind: WhySequence, Other: s.Task, Since: &since, Ahead: w.Ahead}
 	switch s.State {
 	case store.SequenceBlocked:
