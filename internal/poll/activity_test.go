@@ -56,7 +56,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 		after(2 * time.Minute)
 		endFirst()
 		endSecond()
-		a, err := db.Activity(t.Context(), store.ActivityQuarter, 10, "")
+		a, err := db.Activity(t.Context(), store.ActivityHour, 10, "")
 		require.NoError(t, err)
 		var all store.ActivityCounts
 		for i := range a.Rows {
