@@ -114,7 +114,7 @@ func (r *rig) succeed(typ string, n int) {
 	}
 }
 
-// ended returns how many attempts ended, by the minute or the quarter.
+// ended returns how many attempts ended, by the minute or the hour.
 func (r *rig) ended(step store.ActivityStep) map[string]int64 {
 	r.t.Helper()
 	a, err := r.model.Activity(context.Background(), step, 10_000, "")
@@ -138,12 +138,12 @@ func TestMinutesAreRecorded(t *testing.T) {
 		r.succeed("a", 10)
 		after(14 * time.Second)
 		require.Equal(t, map[string]int64{"12:00": 8, "12:01": 10}, r.ended(store.ActivityMinute))
-		require.Equal(t, map[string]int64{"12:00": 18}, r.ended(store.ActivityQuarter))
-		after(14 * time.Minute)
+		require.Equal(t, map[string]int64{"12:00": 18}, r.ended(store.ActivityHour))
+		after(59 * time.Minute)
 		r.succeed("b", 5)
 		r.end()
-		require.Equal(t, map[string]int64{"12:00": 8, "12:01": 10, "12:15": 5}, r.ended(store.ActivityMinute), "also what came last")
-		require.Equal(t, map[string]int64{"12:00": 18, "12:15": 5}, r.ended(store.ActivityQuarter))
+		require.Equal(t, map[string]int64{"12:00": 8, "12:01": 10, "13:00": 5}, r.ended(store.ActivityMinute), "also what came last")
+		require.Equal(t, map[string]int64{"12:00": 18, "13:00": 5}, r.ended(store.ActivityHour))
 		require.Empty(t, r.logs.String())
 	})
 }
@@ -157,7 +157,7 @@ func TestFewWrites(t *testing.T) {
 			after(time.Second)
 		}
 		require.InDelta(t, 360, len(r.written), 40, "about every ten seconds")
-		require.Equal(t, 4, r.largest, "rows of this minute and this quarter, or the last ones")
+		require.Equal(t, 4, r.largest, "rows of this minute and this hour, or the last ones")
 	})
 }
 
@@ -190,7 +190,7 @@ func TestLostRepliesCountOnce(t *testing.T) {
 		r.set(func() { r.losing = false })
 		after(2 * time.Minute)
 		require.Equal(t, map[string]int64{"12:00": 7}, r.ended(store.ActivityMinute))
-		require.Equal(t, map[string]int64{"12:00": 7}, r.ended(store.ActivityQuarter))
+		require.Equal(t, map[string]int64{"12:00": 7}, r.ended(store.ActivityHour))
 	})
 }
 
@@ -207,10 +207,10 @@ func TestALongOutageIsBounded(t *testing.T) {
 		r.set(func() { r.fails = nil })
 		after(2 * time.Minute)
 		total := int64(0)
-		for _, n := range r.ended(store.ActivityQuarter) {
+		for _, n := range r.ended(store.ActivityHour) {
 			total += n
 		}
-		require.Equal(t, int64(types*minutes), total, "quarters are dropped last")
+		require.Equal(t, int64(types*minutes), total, "hours are dropped last")
 		got := r.ended(store.ActivityMinute)
 		require.Less(t, len(got), minutes)
 		require.Greater(t, len(got), 30)

@@ -39,7 +39,7 @@ func newRows() *rows { return &rows{all: map[key]*row{}} }
 
 // add adds what was counted at a time.
 func (r *rows) add(at time.Time, typ string, n *store.ActivityCounts) {
-	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityQuarter} {
+	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
 		k := key{step, step.Of(at), typ}
 		x := r.all[k]
 		if x == nil {
@@ -55,7 +55,7 @@ func (r *rows) add(at time.Time, typ string, n *store.ActivityCounts) {
 }
 
 // trim drops rows that the store would not take any more, and the oldest beyond maxRows: first those that were written, then
-// minutes, and quarters of an hour last, as these have the same in less detail.
+// minutes, and hours last, as these have the same in less detail.
 func (r *rows) trim(now time.Time) {
 	for k, x := range r.all {
 		if !k.at.After(now.Add(-k.step.Kept())) || !x.changed && k.at.Add(k.step.Length()).Before(now.Add(-rowsStay)) {

@@ -26,7 +26,7 @@ type ActivitySpan string
 // The spans.
 const (
 	LastHour    ActivitySpan = "1h"  // in 60 minutes
-	LastTwoDays ActivitySpan = "48h" // in 192 quarters of an hour
+	LastTwoDays ActivitySpan = "48h" // in 48 hours
 )
 
 // ParseActivitySpan reads a span.
@@ -39,7 +39,7 @@ func ParseActivitySpan(text string) (ActivitySpan, error) {
 
 func (s ActivitySpan) intervals() (store.ActivityStep, int) {
 	if s == LastTwoDays {
-		return store.ActivityQuarter, 192
+		return store.ActivityHour, 48
 	}
 	return store.ActivityMinute, 60
 }

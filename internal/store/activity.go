@@ -16,8 +16,8 @@ type ActivityStep int
 
 // The steps, in minutes.
 const (
-	ActivityMinute  ActivityStep = 1
-	ActivityQuarter ActivityStep = 15 // a quarter of an hour
+	ActivityMinute ActivityStep = 1
+	ActivityHour   ActivityStep = 60
 )
 
 // Length returns how much time a row covers.
@@ -25,7 +25,7 @@ func (s ActivityStep) Length() time.Duration { return time.Duration(s) * time.Mi
 
 // Kept returns how long rows are kept, and accepted: a session may write them that late.
 func (s ActivityStep) Kept() time.Duration {
-	if s == ActivityQuarter {
+	if s == ActivityHour {
 		return 48 * time.Hour
 	}
 	return 2 * time.Hour

@@ -10,14 +10,14 @@ import (
 
 // Bounds of a Diagnosis. Each of its parts is read within DiagnosisTime.
 const (
-	DiagnosisListed  = 100             // things of a kind that are listed; one more means that there are more
-	DiagnosisWaiting = 1_000           // waiting rows of a type that are counted, likewise
-	DiagnosisFailed  = 10_000          // finished rows that did not succeed and are looked at
-	DiagnosisTypes   = 2000            // types of waiting rows that are looked at, of each class of rows
-	DiagnosisStalls  = 5000            // attempts that are looked at, those of the newest tasks
-	DiagnosisTime    = 3 * time.Second // for one part
-	DiagnosisAgents  = time.Hour       // sessions that are absent, and stalled attempts, are read for so long
-	DiagnosisBehind  = time.Minute     // a schedule that is due for longer is behind
+	DiagnosisListed    = 100             // things of a kind that are listed; one more means that there are more
+	DiagnosisWaiting   = 1_000           // waiting rows of a type that are counted, likewise
+	DiagnosisSequences = 10_000          // sequences with failures that are looked at
+	DiagnosisTypes     = 2000            // types of waiting rows that are looked at, of each class of rows
+	DiagnosisStalls    = 5000            // attempts that are looked at, those of the newest tasks
+	DiagnosisTime      = 3 * time.Second // for one part
+	DiagnosisAgents    = time.Hour       // sessions that are absent, and stalled attempts, are read for so long
+	DiagnosisBehind    = time.Minute     // a schedule that is due for longer is behind
 )
 
 // Diagnosis is what a store knows of its own health and of the agents on it: ops.Examine says what follows from it. Times are the store's clock.
@@ -33,7 +33,7 @@ type Diagnosis struct {
 	Regions   []RegionOrphan
 	Schedules []IdleSchedule
 	Sequences []BlockedSequence
-	// Rollbacks are tasks whose rollback has failed, the newest first, of the newest DiagnosisFailed that did not succeed.
+	// Rollbacks are tasks whose rollback has failed, the newest first.
 	Rollbacks []FailedRollback
 	Stalls    []StalledType
 

@@ -69,7 +69,7 @@ func active(t *testing.T, s activity.Store) {
 		for _, step := range []struct {
 			of store.ActivityStep
 			n  int
-		}{{store.ActivityMinute, 119}, {store.ActivityQuarter, 191}} {
+		}{{store.ActivityMinute, 119}, {store.ActivityHour, 47}} {
 			last := step.of.Of(time.Now())
 			for i := range step.n {
 				for typ := range 20 {

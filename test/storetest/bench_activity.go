@@ -23,7 +23,7 @@ func BenchActivity(b *testing.B, h Harness) {
 		session, err := h.Join(ctx, agent(fmt.Sprint("agent ", n)))
 		require.NoError(b, err)
 		var rows []store.ActivityRow
-		for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityQuarter} {
+		for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
 			for at := step.Of(h.Now()); at.After(h.Now().Add(-step.Kept() + step.Length())); at = at.Add(-step.Length()) {
 				for i := range types {
 					rows = append(rows, typical(step, at, fmt.Sprintf("some.type-%02d", i), int64(n*i)))
@@ -49,7 +49,7 @@ func BenchActivity(b *testing.B, h Harness) {
 	b.Run("write", func(b *testing.B) {
 		var rows []store.ActivityRow
 		for i := range types {
-			for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityQuarter} {
+			for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
 				rows = append(rows, typical(step, step.Of(h.Now()), fmt.Sprintf("some.type-%02d", i), 7))
 			}
 		}

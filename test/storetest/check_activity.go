@@ -43,7 +43,7 @@ func (r *rig) keep(rows ...store.ActivityRow) {
 	require.Zero(r.t, dropped)
 }
 
-// activity reads two hours of minutes, or two days of quarters, less an interval.
+// activity reads two hours of minutes, or two days of hours, less an interval.
 func (r *rig) activity(step store.ActivityStep, typ string) store.Activity {
 	r.t.Helper()
 	a, err := r.Activity(r.ctx, step, int(step.Kept()/step.Length())-1, typ)
@@ -71,11 +71,11 @@ func activitySet(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	require.Empty(t, r.activity(store.ActivityMinute, "").Rows)
 	now := r.recently(5 * time.Minute)
-	minute, quarter := counted(store.ActivityMinute, now, "a", 7), counted(store.ActivityQuarter, now, "a", 9)
+	minute, hour := counted(store.ActivityMinute, now, "a", 7), counted(store.ActivityHour, now, "a", 9)
 	for range 3 {
-		r.keep(minute, quarter)
+		r.keep(minute, hour)
 		require.Equal(t, map[string]int64{key(minute.At, "a"): 7}, sums(r.activity(store.ActivityMinute, "")))
-		require.Equal(t, map[string]int64{key(quarter.At, "a"): 9}, sums(r.activity(store.ActivityQuarter, "")))
+		require.Equal(t, map[string]int64{key(hour.At, "a"): 9}, sums(r.activity(store.ActivityHour, "")))
 	}
 	r.keep(counted(store.ActivityMinute, now, "a", 12))
 	require.Equal(t, map[string]int64{key(minute.At, "a"): 12}, sums(r.activity(store.ActivityMinute, "")))
@@ -129,7 +129,7 @@ func activityType(t testing.TB, h Harness) {
 		counted(store.ActivityMinute, now.Add(-time.Minute), "b", 3))
 	require.Equal(t, map[string]int64{key(now, "b"): 8, key(now.Add(-time.Minute), "b"): 3}, sums(r.activity(store.ActivityMinute, "b")))
 	require.Empty(t, r.activity(store.ActivityMinute, "none").Rows)
-	require.Empty(t, r.activity(store.ActivityQuarter, "b").Rows)
+	require.Empty(t, r.activity(store.ActivityHour, "b").Rows)
 	require.Equal(t, map[string]int64{key(now, "a"): 7, key(now, "b"): 8, key(now, ""): 9, key(now.Add(-time.Minute), "b"): 3},
 		sums(r.activity(store.ActivityMinute, "")))
 }
@@ -141,17 +141,17 @@ func activityTop(t testing.TB, h Harness) {
 	var rows []store.ActivityRow
 	for i := range store.ActivityTop + 5 {
 		typ := fmt.Sprintf("type-%02d", i)
-		rows = append(rows, counted(store.ActivityQuarter, now, typ, int64(10+i)), counted(store.ActivityQuarter, now.Add(-time.Hour), typ, 1))
+		rows = append(rows, counted(store.ActivityHour, now, typ, int64(10+i)), counted(store.ActivityHour, now.Add(-time.Hour), typ, 1))
 		if i < 5 {
 			typ = ""
 		}
-		want[key(store.ActivityQuarter.Of(now), typ)] += int64(10 + i)
-		want[key(store.ActivityQuarter.Of(now.Add(-time.Hour)), typ)]++
+		want[key(store.ActivityHour.Of(now), typ)] += int64(10 + i)
+		want[key(store.ActivityHour.Of(now.Add(-time.Hour)), typ)]++
 	}
-	rows = append(rows, counted(store.ActivityQuarter, now, "", 5000))
-	want[key(store.ActivityQuarter.Of(now), "")] += 5000
+	rows = append(rows, counted(store.ActivityHour, now, "", 5000))
+	want[key(store.ActivityHour.Of(now), "")] += 5000
 	r.keep(rows...)
-	a := r.activity(store.ActivityQuarter, "")
+	a := r.activity(store.ActivityHour, "")
 	require.Equal(t, want, sums(a))
 	require.True(t, slices.IsSortedFunc(a.Rows, func(x, y store.ActivitySum) int {
 		if c := x.At.Compare(y.At); c != 0 {
@@ -167,13 +167,13 @@ func activityTop(t testing.TB, h Harness) {
 func activityLate(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	now := r.Now().UTC()
-	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityQuarter} {
+	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
 		late := counted(step, now.Add(-step.Kept()+3*step.Length()), "a", 1)
 		soon := counted(step, now, "a", 2)
 		soon.At = now.Add(time.Minute) // no boundary: when the next one comes is not up to the test
 		dropped, err := r.KeepActivity(r.ctx, r.session, []store.ActivityRow{
 			counted(step, now.Add(-step.Kept()-2*step.Length()), "a", 10), late,
-			counted(step, now.Add(20*time.Minute), "a", 100), counted(step, now.AddDate(1, 0, 0), "a", 100), soon,
+			counted(step, now.Add(20*time.Minute+step.Length()), "a", 100), counted(step, now.AddDate(1, 0, 0), "a", 100), soon,
 			counted(step, now.AddDate(-50, 0, 0), "a", 100), counted(step, time.Time{}, "a", 100),
 		})
 		require.NoError(t, err)
@@ -202,41 +202,41 @@ func activityEdges(t testing.TB, h Harness) {
 
 func activityRemoved(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	count := func() (minutes, quarters int) {
+	count := func() (minutes, hours int) {
 		r.maintain(7 * day)
 		all := func(step store.ActivityStep) int {
 			a, err := r.Activity(r.ctx, step, 100_000, "")
 			require.NoError(t, err)
 			return len(a.Rows)
 		}
-		return all(store.ActivityMinute), all(store.ActivityQuarter)
+		return all(store.ActivityMinute), all(store.ActivityHour)
 	}
 	now := r.Now()
 	for i := range 3 {
 		at := now.Add(-time.Duration(i) * 15 * time.Minute)
-		r.keep(counted(store.ActivityMinute, at, "a", 1), counted(store.ActivityQuarter, at, "a", 1))
+		r.keep(counted(store.ActivityMinute, at, "a", 1), counted(store.ActivityHour, now.Add(-time.Duration(i)*time.Hour), "a", 1))
 	}
-	expect := func(minutes, quarters int) {
+	expect := func(minutes, hours int) {
 		t.Helper()
-		m, q := count()
-		require.Equal(t, []int{minutes, quarters}, []int{m, q})
+		m, n := count()
+		require.Equal(t, []int{minutes, hours}, []int{m, n})
 	}
 	expect(3, 3)
 	r.Advance(t, 100*time.Minute)
 	expect(2, 3) // the first is two hours old
-	r.Advance(t, time.Hour)
+	r.Advance(t, 90*time.Minute)
 	expect(0, 3)
-	r.Advance(t, 44*time.Hour)
+	r.Advance(t, 41*time.Hour)
 	expect(0, 3)
-	r.Advance(t, 2*time.Hour)
+	r.Advance(t, 5*time.Hour)
 	expect(0, 0)
 
 	r.Advance(t, -48*time.Hour) // rows from before a clock was set back
 	at := r.Now()
-	r.keep(counted(store.ActivityMinute, at, "a", 1), counted(store.ActivityQuarter, at.Add(-15*time.Minute), "a", 1))
-	r.Advance(t, -time.Hour)
+	r.keep(counted(store.ActivityMinute, at, "a", 1), counted(store.ActivityHour, at.Add(-time.Hour), "a", 1))
+	r.Advance(t, -3*time.Hour)
 	expect(0, 0)
-	r.Advance(t, time.Hour)
+	r.Advance(t, 3*time.Hour)
 	expect(0, 0)
 }
 
@@ -247,13 +247,13 @@ func activityMany(t testing.TB, h Harness) {
 	for round := range 4 {
 		rows := make([]store.ActivityRow, store.ActivityRows)
 		for i := range rows {
-			rows[i] = counted(store.ActivityQuarter, now.Add(-time.Duration(round)*time.Hour), fmt.Sprint("type-", i), int64(i))
+			rows[i] = counted(store.ActivityHour, now.Add(-time.Duration(round)*time.Hour), fmt.Sprint("type-", i), int64(i))
 			want += int64(i)
 		}
 		r.keep(rows...)
 	}
 	got := int64(0)
-	a := r.activity(store.ActivityQuarter, "")
+	a := r.activity(store.ActivityHour, "")
 	require.Len(t, a.Rows, 4*(store.ActivityTop+1))
 	for _, s := range a.Rows {
 		got += s.Of(task.Succeeded)
@@ -261,7 +261,7 @@ func activityMany(t testing.TB, h Harness) {
 	require.Equal(t, want, got)
 	r.Advance(t, 49*time.Hour)
 	r.maintain(7 * day)
-	all, err := r.Activity(r.ctx, store.ActivityQuarter, 100_000, "")
+	all, err := r.Activity(r.ctx, store.ActivityHour, 100_000, "")
 	require.NoError(t, err)
 	require.Empty(t, all.Rows)
 }

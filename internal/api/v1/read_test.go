@@ -56,16 +56,16 @@ func (r *rig) history(session task.Session) {
 	r.is(400, "GET", "/history?x=1", "", "this takes span, type")
 	var rows []store.ActivityRow
 	for i := range store.ActivityTop + 2 {
-		row := store.ActivityRow{Step: store.ActivityQuarter, At: store.ActivityQuarter.Of(time.Now().Add(-time.Hour)), Type: fmt.Sprint("type", i)}
+		row := store.ActivityRow{Step: store.ActivityHour, At: store.ActivityHour.Of(time.Now().Add(-time.Hour)), Type: fmt.Sprint("type", i)}
 		row.Outcomes[0], row.Outcomes[3], row.Latency[5] = int64(100+i), 7, 100
 		rows = append(rows, row)
 	}
 	dropped, err := r.store.KeepActivity(r.t.Context(), session, rows)
 	require.NoError(r.t, err)
 	require.Zero(r.t, dropped)
-	r.is(200, "GET", "/history?span=48h&type=type3", "", `"type":"type3"`, `"step_s":900`, `"outcomes":{"stalled":7,"succeeded":103}`, `"start_latency_p50_s":0.035`)
+	r.is(200, "GET", "/history?span=48h&type=type3", "", `"type":"type3"`, `"step_s":3600`, `"outcomes":{"stalled":7,"succeeded":103}`, `"start_latency_p50_s":0.035`)
 	first := r.is(200, "GET", "/history?span=48h", "", `"type":"type21"`, `"other":{"started":200`, `"ended_by_interval":[0,`)
-	_, err = r.store.KeepActivity(r.t.Context(), session, []store.ActivityRow{{Step: store.ActivityQuarter, At: rows[0].At, Type: "type21"}})
+	_, err = r.store.KeepActivity(r.t.Context(), session, []store.ActivityRow{{Step: store.ActivityHour, At: rows[0].At, Type: "type21"}})
 	require.NoError(r.t, err)
 	require.Equal(r.t, first.body, r.is(200, "GET", "/history?span=48h", "").body, "the answer is kept")
 	*r.api.Histories = ops.Histories{}

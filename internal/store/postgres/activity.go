@@ -62,7 +62,7 @@ func (s *Store) Activity(ctx context.Context, step store.ActivityStep, intervals
 
 // forgetActivity removes what is past its time, step by step.
 func (s *Store) forgetActivity(ctx context.Context) error {
-	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityQuarter} {
+	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
 		for range forgetSteps {
 			var n int64
 			err := s.do(ctx, "forget activity", func(ctx context.Context, conn *pgx.Conn) error {

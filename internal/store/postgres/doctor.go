@@ -269,7 +269,7 @@ func (s *Store) diagnoseSequences(ctx context.Context, tx pgx.Tx, d *store.Diagn
 		one.Since = utcPointer(b.Since)
 		d.Sequences = append(d.Sequences, one)
 		return nil
-	}, s.sql.BlockedSequences, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
+	}, s.sql.BlockedSequences, arg("looked", store.DiagnosisSequences), arg("most", store.DiagnosisListed+1))
 }
 
 func (s *Store) diagnoseRollbacks(ctx context.Context, tx pgx.Tx, d *store.Diagnosis) error {
@@ -278,7 +278,7 @@ func (s *Store) diagnoseRollbacks(ctx context.Context, tx pgx.Tx, d *store.Diagn
 		f.At = f.At.UTC()
 		d.Rollbacks = append(d.Rollbacks, f)
 		return nil
-	}, s.sql.FailedRollbacks, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
+	}, s.sql.FailedRollbacks, arg("most", store.DiagnosisListed+1))
 }
 
 func (s *Store) diagnoseStalls(ctx context.Context, tx pgx.Tx, d *store.Diagnosis) error {

@@ -180,6 +180,7 @@ CREATE INDEX task_archive_id ON {schema}.task_archive (id);
 CREATE INDEX task_archive_type ON {schema}.task_archive (type, id);
 -- Nearly every row succeeds: only the others pay for being found.
 CREATE INDEX task_archive_unsuccessful ON {schema}.task_archive (id) WHERE state <> 'succeeded';
+CREATE INDEX task_archive_rollback_failed ON {schema}.task_archive (id) WHERE state = 'rollback_failed';
 CREATE INDEX task_archive_key ON {schema}.task_archive (key) WHERE key IS NOT NULL;
 -- Rows that were cancelled on account of another, which a retry of that one revives, too.
 CREATE INDEX task_archive_cancelled_for ON {schema}.task_archive (cancelled_for, id) WHERE cancelled_for IS NOT NULL;
@@ -904,14 +905,14 @@ CREATE VIEW {schema}.redactions AS
     CROSS JOIN LATERAL jsonb_array_elements_text(d.names) AS n (name)
     WHERE a.present_until > now();
 
--- What each session has counted of the attempts of a type, by intervals of the store's clock: of one minute, kept for two hours, and of a
--- quarter of an hour, kept for two days. A session sets its own rows and no others. So a write may be repeated, and two never meet.
+-- What each session has counted of the attempts of a type, by intervals of the store's clock: of one minute, kept for two hours, and of
+-- an hour, kept for two days. A session sets its own rows and no others. So a write may be repeated, and two never meet.
 CREATE TABLE {schema}.activity (
     at       timestamptz NOT NULL,  -- beginning of the interval
     session  bigint NOT NULL,
     started  integer NOT NULL,      -- attempts
     ended    integer NOT NULL,      -- attempts
-    step     smallint NOT NULL,     -- length of the interval in minutes: 1 or 15
+    step     smallint NOT NULL,     -- length of the interval in minutes: 1 or 60
     type     text COLLATE "C" NOT NULL, -- as declared; '': all types beyond the 500 that a session tells apart
     -- Of the attempts that ended, by outcome. Columns rather than arrays, whose elements take several times as long to sum.
     succeeded integer NOT NULL, failed integer NOT NULL, rejected integer NOT NULL, stalled integer NOT NULL,

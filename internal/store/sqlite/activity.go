@@ -99,7 +99,7 @@ const noTime = "9999-12-31T23:59:59.999Z"
 
 // forgetActivity removes what is past its time, or what no clock may have shown yet, step by step.
 func (s *Store) forgetActivity(ctx context.Context) error {
-	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityQuarter} {
+	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
 		for range removeSteps {
 			var n int64
 			err := s.update(ctx, "remove old activity", func(t *tx) error {

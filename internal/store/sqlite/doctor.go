@@ -144,7 +144,7 @@ func (t *snapshot) diagnoseSequences(d *store.Diagnosis) error {
 		s.Since = pointer(since)
 		d.Sequences = append(d.Sequences, s)
 		return err
-	}, t.sql.BlockedSequences, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
+	}, t.sql.BlockedSequences, arg("looked", store.DiagnosisSequences), arg("most", store.DiagnosisListed+1))
 }
 
 func (t *snapshot) diagnoseRollbacks(d *store.Diagnosis) error {
@@ -153,7 +153,7 @@ func (t *snapshot) diagnoseRollbacks(d *store.Diagnosis) error {
 		err := r.Scan(&f.Task, &f.Type, timeOf{&f.At})
 		d.Rollbacks = append(d.Rollbacks, f)
 		return err
-	}, t.sql.FailedRollbacks, arg("looked", store.DiagnosisFailed), arg("most", store.DiagnosisListed+1))
+	}, t.sql.FailedRollbacks, arg("most", store.DiagnosisListed+1))
 }
 
 func (t *snapshot) diagnoseStalls(d *store.Diagnosis) error {

@@ -259,7 +259,7 @@ func TestPlans(t *testing.T) {
 			"COVERING INDEX sequence_failure_name", "SEARCH a USING INTEGER PRIMARY KEY",
 			"COVERING INDEX task_sequence_rollback (type=? AND sequence=?)", "COVERING INDEX task_sequence (type=? AND sequence=? AND id<?)",
 		},
-		h.sql.FailedRollbacks: {"SCAN task_archive USING INDEX task_archive_unsuccessful"},
+		h.sql.FailedRollbacks: {"SCAN task_archive USING INDEX task_archive_rollback_failed"},
 		h.sql.StalledTypes:    {"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY", "SCAN e USING INDEX sqlite_autoindex_attempt_1"},
 	}
 	sorts[h.sql.StalledTypes] = true

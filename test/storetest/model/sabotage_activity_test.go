@@ -58,10 +58,10 @@ func activitySabotages() []sabotage {
 		{"writes for one session", func(m *storetest.OnModel) storetest.Harness { return wrongActivity{OnModel: m, as: 1} }, "activity/of several sessions"},
 		{"mixes up outcomes", keeping(func(r *store.ActivityRow) { r.Outcomes[3], r.Outcomes[4] = r.Outcomes[4], r.Outcomes[3] }),
 			"activity/each count keeps its place"},
-		{"keeps quarters as minutes", keeping(func(r *store.ActivityRow) { r.Step = store.ActivityMinute }), "activity/is removed"},
+		{"keeps hours as minutes", keeping(func(r *store.ActivityRow) { r.Step = store.ActivityMinute }), "activity/is removed"},
 		{"takes what is too late", keeping(func(r *store.ActivityRow) {
 			if r.Step == store.ActivityMinute {
-				r.Step = store.ActivityQuarter
+				r.Step = store.ActivityHour
 			}
 		}), "activity/late, too late and too early"},
 		{"reads another type", func(m *storetest.OnModel) storetest.Harness { return wrongActivity{OnModel: m, typ: "a"} }, "activity/of one type"},

@@ -99,10 +99,8 @@ WHERE NOT EXISTS (SELECT FROM {schema}.sequence_rule AS p WHERE p.type = f.type 
 ORDER BY f.type, f.name LIMIT @most::integer
 
 -- name: failed_rollbacks
--- Lists tasks whose rollback has failed, the newest first, of the newest @looked that did not succeed.
-SELECT x.id, x.type, x.finished_at FROM (
-    SELECT a.id, a.type, a.finished_at, a.state FROM {schema}.task_archive AS a WHERE a.state <> 'succeeded' ORDER BY a.id DESC LIMIT @looked::integer
-) AS x WHERE x.state = 'rollback_failed' ORDER BY x.id DESC LIMIT @most::integer
+-- Lists tasks whose rollback has failed, the newest first.
+SELECT a.id, a.type, a.finished_at FROM {schema}.task_archive AS a WHERE a.state = 'rollback_failed' ORDER BY a.id DESC LIMIT @most::integer
 
 -- name: stalled_types
 -- Counts by type the attempts that have stalled within @within, of the @looked attempts of the newest tasks.

@@ -41,10 +41,8 @@ WHERE NOT EXISTS (SELECT 1 FROM sequence_rule AS p WHERE p.type = f.type AND p.o
 ORDER BY f.type, f.name LIMIT @most;
 
 -- name: failed_rollbacks
--- Lists tasks whose rollback has failed, the newest first, of the newest @looked that did not succeed.
-SELECT x.id, x.type, x.finished_at FROM (
-    SELECT id, type, finished_at, state FROM task_archive INDEXED BY task_archive_unsuccessful WHERE state <> 'succeeded' ORDER BY id DESC LIMIT @looked
-) AS x WHERE x.state = 'rollback_failed' LIMIT @most;
+-- Lists tasks whose rollback has failed, the newest first.
+SELECT id, type, finished_at FROM task_archive INDEXED BY task_archive_rollback_failed WHERE state = 'rollback_failed' ORDER BY id DESC LIMIT @most;
 
 -- name: stalled_types
 -- Counts by type the attempts that have stalled since @since, of the @looked attempts of the newest tasks.

@@ -317,6 +317,7 @@ CREATE INDEX task_archive_type ON task_archive (type);
 CREATE INDEX task_archive_key ON task_archive (key) WHERE key IS NOT NULL;
 -- Nearly all rows succeed: only the others pay for the index that finds them.
 CREATE INDEX task_archive_unsuccessful ON task_archive (id) WHERE state <> 'succeeded';
+CREATE INDEX task_archive_rollback_failed ON task_archive (id) WHERE state = 'rollback_failed';
 -- Rows that were cancelled on account of another, which a retry of that one revives, too.
 CREATE INDEX task_archive_cancelled_for ON task_archive (cancelled_for, id) WHERE cancelled_for IS NOT NULL;
 CREATE INDEX task_archive_batch ON task_archive (batch_id) WHERE batch_id IS NOT NULL;
@@ -591,10 +592,10 @@ CREATE VIEW redactions AS
     UNION
     SELECT d.key, n.value FROM agent AS a, json_each(a.redact) AS d, json_each(d.value) AS n WHERE a.present_until > strftime('%Y-%m-%dT%H:%M:%fZ','now');
 
--- What each session has counted of the attempts of a type, by intervals of the store's clock: of one minute, kept for two hours, and of a
--- quarter of an hour, kept for two days. A session sets its own rows and no others. So a write may be repeated, and two never meet.
+-- What each session has counted of the attempts of a type, by intervals of the store's clock: of one minute, kept for two hours, and of
+-- an hour, kept for two days. A session sets its own rows and no others. So a write may be repeated, and two never meet.
 CREATE TABLE activity (
-    step     INTEGER NOT NULL, -- length of the interval in minutes: 1 or 15
+    step     INTEGER NOT NULL, -- length of the interval in minutes: 1 or 60
     at       TEXT NOT NULL,    -- beginning of the interval
     type     TEXT NOT NULL,    -- as declared; '': all types beyond the 500 that a session tells apart
     session  INTEGER NOT NULL,
