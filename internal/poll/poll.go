@@ -146,6 +146,7 @@ func extraWindow(took time.Duration) time.Duration {
 // take opens leases on what a claim took under a generation and queues the rows for the free slots.
 func (e *Engine) take(g *generation, number int64, tasks []task.Task, sent, extra time.Duration) {
 	now := e.o.Clock.Now()
+	tasks = inTurns(tasks, func(t *task.Task) int { return g.byName[t.Type].typ.Weights[t.Tenant] })
 	rows := make([]lease.Row, len(tasks))
 	for i := range tasks {
 		rows[i] = lease.Row{Task: &tasks[i], Policy: &g.byName[tasks[i].Type].typ.Policy, Extra: extra}
