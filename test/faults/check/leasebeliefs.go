@@ -42,16 +42,20 @@ const HolderAsksAgain Name = "HolderAsksAgain"
 
 const (
 	clockDrift = 50 * time.Millisecond
-	noticed    = time.Second      // agents notice a jump by so much: half of that, and their estimate is as good as their network
-	nearJumps  = 15 * time.Second // between two jumps that all agents may miss, if they have no connection
+	noticed    = time.Second            // agents notice a jump by so much: half of that, and their estimate is as good as their network
+	nearJumps  = 15 * time.Second       // between two jumps that all agents may miss, if they have no connection
+	noted      = 200 * time.Millisecond // after the clock was set, the end of a fault is noted at the latest
 )
 
-// jump is one of the server's clock.
+// jump is one of the server's clock. It was somewhere between at and at+noted.
 type jump struct {
-	at   time.Duration // not after it
+	at   time.Duration
 	by   time.Duration // without its sign; forever: it is not known
 	back bool
 }
+
+// within reports whether the jump may have been in that time.
+func (j *jump) within(s span) bool { return j.at+noted >= s.from && j.at <= s.to }
 
 // belief is the time in which a process may rely on a lease because of one call, and the time in which it is not taken.
 type belief struct {
@@ -113,7 +117,7 @@ func (b *belief) endsEarly(at time.Duration, jumps []jump) (n Name, broken bool)
 	}
 	tolerance := clockDrift
 	for _, j := range jumps {
-		if j.by < noticed && j.at >= in.from && j.at <= in.to {
+		if j.by < noticed && j.within(in) {
 			tolerance += j.by
 		}
 	}
@@ -129,7 +133,7 @@ func (b *belief) endsEarly(at time.Duration, jumps []jump) (n Name, broken bool)
 // twoJumps reports whether the server's clock jumped in the time, and once more not long before that.
 func twoJumps(jumps []jump, in span) bool {
 	for i := 1; i < len(jumps); i++ {
-		if at := jumps[i].at; at >= in.from-clockDrift && at <= in.to && at-jumps[i-1].at < nearJumps {
+		if jumps[i].within(in) && jumps[i].at-jumps[i-1].at < nearJumps {
 			return true
 		}
 	}
@@ -215,7 +219,6 @@ func (x *index) spared(c *history.LeaseCall, jumps []jump) (until time.Duration)
 
 // serverJumps are the jumps of the server's clock, in their order: a fault has one at its beginning and one at its end.
 func (x *index) serverJumps() (all []jump) {
-	const ahead = 200 * time.Millisecond // the end of a fault is noted after the clock was set
 	for _, w := range x.weather {
 		if w.area != ofClocks {
 			continue
@@ -225,8 +228,8 @@ func (x *index) serverJumps() (all []jump) {
 			by = forever
 		}
 		all = append(all, jump{w.from, by.Abs(), by < 0})
-		if w.to < forever && w.to-w.from > ahead {
-			all = append(all, jump{w.to - ahead, by.Abs(), by > 0 && by < forever})
+		if w.to < forever && w.to-w.from > noted {
+			all = append(all, jump{w.to - noted, by.Abs(), by > 0 && by < forever})
 		}
 	}
 	slices.SortFunc(all, func(a, b jump) int { return cmp.Compare(a.at, b.at) })
