@@ -157,7 +157,7 @@ func TestFewWrites(t *testing.T) {
 			after(time.Second)
 		}
 		require.InDelta(t, 360, len(r.written), 40, "about every ten seconds")
-		require.Equal(t, 4, r.largest, "rows of this minute and this hour, or the last ones")
+		require.Contains(t, []int{3, 4}, r.largest, "rows of this minute, the last one, and this hour; and of the last hour, unless all of that was written before it ended")
 	})
 }
 
