@@ -4,6 +4,8 @@ package faults
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,6 +22,9 @@ import (
 // betweenKills is how long the nemesis waits between two workers that it kills, at most.
 const betweenKills = 100 * time.Millisecond
 
+// betweenLooks is how often it is looked which processes of attempts are there.
+const betweenLooks = 250 * time.Millisecond
+
 // workersScript lists how attempts of workers fail, and how they end well.
 func workersScript() (bad, end []script.Deed) {
 	bad = []script.Deed{
@@ -32,8 +37,8 @@ func workersScript() (bad, end []script.Deed) {
 	return bad, end
 }
 
-// workersOf lists the processes of an agent's workers. who is "" for those of all agents.
-func (w *world) workersOf(who string) (pids []int) {
+// childrenOf lists the processes that attempts of an agent run in. who is "" for those of all agents.
+func (w *world) childrenOf(who string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
 	for _, file := range all {
 		text, err := os.ReadFile(file)
@@ -44,15 +49,41 @@ func (w *world) workersOf(who string) (pids []int) {
 		if len(argv) < 4 || string(argv[0]) != w.programs.Child || string(argv[1]) != w.logPath || who != "" && string(argv[3]) != who {
 			continue
 		}
-		env, err := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == "LEASEHOLD_WORKER=1" }) {
-			continue // the process of a single attempt
-		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// workersOf lists those of them that are workers.
+func (w *world) workersOf(who string) []int {
+	return slices.DeleteFunc(w.childrenOf(who), func(pid int) bool {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		return err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == "LEASEHOLD_WORKER=1" })
+	})
+}
+
+// watchChildren writes down which processes of attempts are no more, until ctx ends: on a busy machine one that is asked to stop may be killed
+// before it gets to say so.
+func (w *world) watchChildren(ctx context.Context) {
+	tick := time.NewTicker(betweenLooks)
+	defer tick.Stop()
+	for there, seen := []int(nil), history.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		began := history.Now()
+		now := w.childrenOf("")
+		for _, pid := range there {
+			if !slices.Contains(now, pid) {
+				w.log.AddAt(seen, history.Event{What: history.Dead, PID: pid})
+			}
+		}
+		there, seen = now, began
+	}
 }
 
 // present is the agent's process, as events name it.

@@ -231,6 +231,7 @@ func (w *world) startAgents(t testing.TB) {
 		}
 	}
 	t.Cleanup(func() { w.endAll(t) })
+	w.all.Go(func() { w.watchChildren(t.Context()) })
 	for _, a := range w.agents[:w.o.Agents-w.o.later] {
 		require.NoError(t, a.start())
 	}

@@ -18,7 +18,8 @@ import (
 // Exempt says: an agent that was killed or stood still meanwhile, or a processor that did; a 202, whose handler has no open
 // request; an endpoint, or a way to it, that was broken; an attempt that has completed its row; an attempt that reported
 // nothing more while the store was out of reach, as its agent says or as it was broken, or until the run ended: it may have
-// been stopped by other means; one whose process the nemesis has killed; one whose process stood still, so that it could report
+// been stopped by other means; one whose process the nemesis has killed, or was gone by then, as one is that was
+// killed before it came to say that it was asked to stop; one whose process stood still, so that it could report
 // nothing more, if it was settled by its own agent; one of a request with several, whose
 // connection stays, in the same way.
 const HungIsCaught Name = "HungIsCaught"
@@ -126,7 +127,7 @@ func (x *index) excused(s *record, a *attempt, o *overdue) bool {
 	if o.next != nil {
 		return false
 	}
-	if x.slain(a, o.due) || stopped && x.stopped(a, o.due) {
+	if x.slain(a, o.due) || x.died(a, o.due) || stopped && x.stopped(a, o.due) {
 		return true
 	}
 	return outcome == string(task.Drained) || x.weather.any(span{a.start.At, o.due}, ofNetwork, ofServer, ofEndpoints)

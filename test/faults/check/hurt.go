@@ -20,7 +20,12 @@ func (x *index) stopped(a *attempt, before time.Duration) bool {
 	return x.didTo(a, history.Stopped, before)
 }
 
-// didTo reports whether the nemesis did that to the attempt's process before a time, and after the attempt began.
+// died reports whether the attempt's process was last seen before that time.
+func (x *index) died(a *attempt, before time.Duration) bool {
+	return x.didTo(a, history.Dead, before)
+}
+
+// didTo reports whether that happened to the attempt's process before a time, and after the attempt began.
 func (x *index) didTo(a *attempt, what history.What, before time.Duration) bool {
 	return a.pid != 0 && slices.ContainsFunc(x.hurt[a.pid], func(e *history.Event) bool {
 		return e.What == what && e.At <= before && e.At >= a.events[0].At-startWait

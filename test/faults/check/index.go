@@ -22,7 +22,7 @@ type index struct {
 	byEntry []*record // of Enqueued[i]; nil: the store has no such row
 	agents  map[string]*agent
 	weather weather
-	hurt    map[int][]*history.Event // what the nemesis did to processes, by their ids
+	hurt    map[int][]*history.Event // what happened to processes, by their ids
 	batches batches
 }
 

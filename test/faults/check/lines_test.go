@@ -73,6 +73,18 @@ func TestWorkersAreHurt(t *testing.T) {
 			lost(m, "lost", "")
 			m.hurt(1.5, history.Stopped, 7)
 		}},
+		{"dead by then", "", func(m *maker) {
+			lost(m, "stalled", "no ping for 2s")
+			m.hurt(3, history.Dead, 7)
+		}},
+		{"dead, but not by then", check.HungIsCaught, func(m *maker) {
+			lost(m, "stalled", "no ping for 2s")
+			m.hurt(9, history.Dead, 7)
+		}},
+		{"another process is dead", check.HungIsCaught, func(m *maker) {
+			lost(m, "stalled", "no ping for 2s")
+			m.hurt(3, history.Dead, 8)
+		}},
 		{"another process is stopped", check.HungIsCaught, func(m *maker) {
 			lost(m, "stalled", "no ping for 2s")
 			m.hurt(1.5, history.Stopped, 8)

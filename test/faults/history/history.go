@@ -25,6 +25,7 @@ const (
 	Stopped What = "stopped" // a child stands still, and can report nothing; of no attempt: the nemesis has stopped that process
 	Spared  What = "spared"  // a request with several attempts ends badly, and without a line of this one; Note is as that of End
 	Slain   What = "slain"   // the nemesis kills that process, which runs attempts
+	Dead    What = "dead"    // that process, which ran attempts, is no more; it was seen last at that time
 
 	// The nemesis begins to break something. The first word of Note says what: "agent", "network" (the way to the store),
 	// "server" (the store), "clock" (the store's), "endpoint" (it, or the way to it), "worker" (processes that run attempts, which
