@@ -219,7 +219,7 @@ func (a *agent) listen(s *signals) part {
 	o := api.Options{
 		Gatherer: a.registry, Access: access(a.first), Log: a.log, Pings: a.handler(),
 		Connections: a.connections(a.first),
-		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
+		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Present: a.engine.Fit, Draining: func() bool {
 			_, draining := s.draining()
 			return draining
 		}},
@@ -277,7 +277,7 @@ func untilCancelled(name string, work func(context.Context) error) part {
 	}
 }
 
-// reachable is what readiness asks: nil if the store answers, its schema admits the binary, and the session is present in it.
+// reachable is what readiness asks of the store: nil if it answers, and its schema admits the binary.
 func (a *agent) reachable(ctx context.Context) error {
 	if err := a.store.Ping(ctx); err != nil {
 		if !errors.Is(err, context.Canceled) {
@@ -286,9 +286,6 @@ func (a *agent) reachable(ctx context.Context) error {
 		return err
 	}
 	a.metrics.Outage.Worked(a.log, "ping")
-	if !a.engine.Fit() {
-		return errors.New("the agent's session is not present in the store")
-	}
 	return nil
 }
 

@@ -15,6 +15,8 @@ type Probes struct {
 	Healthy func() error
 	// Store fails where the store is out of reach or its schema does not admit the binary.
 	Store func(context.Context) error
+	// Present reports whether the agent's session is present in the store, as far as the agent knows. It takes no time.
+	Present func() bool
 	// Draining reports whether the agent is about to end.
 	Draining func() bool
 }
@@ -31,7 +33,7 @@ func (p *Probes) healthy() error {
 	return p.Healthy()
 }
 
-// readiness answers /-/ready. However many ask, the store is asked at most once a second.
+// readiness answers /-/ready. However many ask, the store is asked at most once a second; that the session is present shows at once.
 type readiness struct {
 	probes *Probes
 	// An answer is for all who ask, so it ends with the server and not with the request that happened to come first.
@@ -39,19 +41,33 @@ type readiness struct {
 
 	mu      sync.Mutex // held while the store is asked: others wait for the same answer
 	askedAt time.Time
-	err     error
+	present bool  // was the session then
+	err     error // of the store
 }
 
 func (r *readiness) check() error {
 	if r.probes.Draining != nil && r.probes.Draining() {
 		return errors.New("the agent is draining")
 	}
+	present := r.probes.Present == nil || r.probes.Present()
+	if err := r.askStore(present); err != nil {
+		return err
+	}
+	if !present {
+		return errors.New("the agent's session is not present in the store")
+	}
+	return nil
+}
+
+// askStore returns the store's last answer, or a new one. A failure from before the session was present is the past.
+func (r *readiness) askStore(present bool) error {
 	if r.probes.Store == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.askedAt.IsZero() && time.Since(r.askedAt) < storeEvery {
+	joined := present && !r.present
+	if !r.askedAt.IsZero() && time.Since(r.askedAt) < storeEvery && (r.err == nil || !joined) {
 		return r.err
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
@@ -59,7 +75,7 @@ func (r *readiness) check() error {
 	if r.err = r.probes.Store(ctx); r.err != nil {
 		r.err = &private{err: r.err, public: "the store cannot be used: the agent's log has the reason"}
 	}
-	r.askedAt = time.Now()
+	r.askedAt, r.present = time.Now(), present
 	return r.err
 }
 

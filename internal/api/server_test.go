@@ -220,6 +220,31 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, 200, ask("GET", "/-/healthy").status)
 }
 
+// An agent is ready as soon as its session is present, whatever it answered a moment before.
+func TestReadyOncePresent(t *testing.T) {
+	var present, broken atomic.Bool
+	ask := serve(t, listen(t, "127.0.0.1:0"), Options{Probes: Probes{
+		Present: present.Load,
+		Store: func(context.Context) error {
+			if broken.Load() {
+				return errors.New("out of reach")
+			}
+			return nil
+		},
+	}})
+	broken.Store(true)
+	require.Equal(t, "out of reach\n", ask("GET", "/-/ready").body)
+	broken.Store(false)
+	present.Store(true)
+	require.Equal(t, 200, ask("GET", "/-/ready").status, "the failure is from before")
+	present.Store(false)
+	got := ask("GET", "/-/ready")
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "the agent's session is not present in the store\n", got.body)
+	present.Store(true)
+	require.Equal(t, 200, ask("GET", "/-/ready").status)
+}
+
 // Off loopback any client may ask whether the agent is ready, but only one with the token gets an error that names the store
 // and its user.
 func TestReadinessGivesStrangersNoReason(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/leasehold/leasehold/test/harness"
 )
+
+// slowAnswer is how long a slow answer takes.
+const slowAnswer = 300 * time.Millisecond
 
 // fakeTarget is an endpoint whose answers stand in the tasks' payloads, by phase: {"check": "done", "run": "reject"}. What a list
 // says is said one after the other, the last for good.
@@ -112,6 +116,15 @@ func (d *fakeTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case "hang":
 		select {
+		case <-r.Context().Done():
+		case <-d.stop:
+		}
+	case "slow":
+		timer := time.NewTimer(slowAnswer)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			w.WriteHeader(http.StatusNoContent)
 		case <-r.Context().Done():
 		case <-d.stop:
 		}

@@ -99,8 +99,8 @@ func processesOf(all []workerRun) (pids []int) {
 	return pids
 }
 
-func (c *crew) outcomes(id int64) (all []string) {
-	for _, a := range c.show(id).History {
+func (d *fakeTarget) outcomes(id int64) (all []string) {
+	for _, a := range d.show(id).History {
 		all = append(all, a.Outcome)
 	}
 	return all
