@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"maps"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -62,7 +63,7 @@ func TestCompose(t *testing.T) {
 		for other, on := range s.DependsOn {
 			require.Contains(t, services, other)
 			if on.Condition == "service_completed_successfully" {
-				require.Contains(t, []string{"migrate", "grants"}, other, "it ends")
+				require.Equal(t, "migrate", other, "it ends")
 			}
 		}
 		for _, p := range s.Ports {
@@ -73,6 +74,12 @@ func TestCompose(t *testing.T) {
 	}
 	for _, name := range []string{"agent", "observer", "application", "prometheus", "grafana"} {
 		require.NotEmpty(t, services[name].Ports, name)
+	}
+	migrates(t, services["migrate"].Command, roleOf(t, services["migrate"].Environment), map[string]string{
+		"--grant-agent": roleOf(t, services["agent"].Environment), "--grant-application": roleOf(t, services["application"].Environment),
+	})
+	for _, name := range []string{"migrate", "agent", "observer", "application"} {
+		require.Contains(t, text(t, "compose/roles.sql"), "CREATE ROLE "+roleOf(t, services[name].Environment)+" LOGIN")
 	}
 	agent := services["agent"]
 	require.Equal(t, 2, agent.Deploy.Replicas)
@@ -107,6 +114,27 @@ func TestCompose(t *testing.T) {
 	rules := regexp.MustCompile(`rule_files: \[(.*)\]`).FindStringSubmatch(urls)[1]
 	require.Equal(t, "./prometheus/alerts.yaml", mounted[rules])
 	require.Equal(t, "./grafana/dashboard.json", mounted[services["grafana"].Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]])
+}
+
+// roleOf is the role of a service's DATABASE_URL.
+func roleOf(t *testing.T, env map[string]string) string {
+	t.Helper()
+	u, err := url.Parse(env["DATABASE_URL"])
+	require.NoError(t, err)
+	return u.User.Username()
+}
+
+// migrates checks that a command migrates as the owner, and grants other roles what they need.
+func migrates(t *testing.T, command []string, owner string, to map[string]string) {
+	t.Helper()
+	flags := regexp.MustCompile(`--([a-z-]+)[ =](\S+)`).FindAllStringSubmatch(strings.Join(command, " "), -1)
+	require.Equal(t, []string{"migrate", "up"}, command[:2])
+	got := map[string]string{}
+	for _, m := range flags {
+		got["--"+m[1]] = m[2]
+		require.NotEqual(t, owner, m[2])
+	}
+	require.Equal(t, to, got)
 }
 
 func TestDockerfile(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/leasehold/leasehold/internal/config"
-	"github.com/leasehold/leasehold/internal/store/postgres"
 )
 
 var update = flag.Bool("update", false, "write the copies of files anew")
@@ -78,7 +77,6 @@ func TestCopies(t *testing.T) {
 		"helm/leasehold/files/alerts.yaml":    alerts,
 		"helm/leasehold/files/dashboard.json": text(t, "grafana/dashboard.json"),
 		"kubernetes/monitoring.yaml":          before + regexp.MustCompile(`(?m)^(.+)$`).ReplaceAllString(rules, "  $1"),
-		"compose/grants.sql":                  postgres.Grants("leasehold", "application", false),
 	} {
 		if *update {
 			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))

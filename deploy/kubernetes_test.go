@@ -152,7 +152,10 @@ func TestStandalone(t *testing.T) {
 	}
 	job := all["Job leasehold-migrate"].Spec.Template
 	hardened(t, job.Spec)
-	require.Equal(t, []string{"migrate", "up"}, job.Spec.Containers[0].Args)
+	migrates(t, job.Spec.Containers[0].Args, "leasehold_owner", map[string]string{"--grant-agent": "leasehold_agent"})
+	for _, role := range []string{"leasehold_owner", "leasehold_agent"} { // as in the secrets
+		require.Contains(t, text(t, "kubernetes/standalone.yaml"), "DATABASE_URL=postgres://"+role+":")
+	}
 	require.Equal(t, "LEASEHOLD_STORE", job.Spec.Containers[0].Env[0].Name)
 	require.Equal(t, policy.PodSelector.MatchLabels["app.kubernetes.io/name"], job.Metadata.Labels["app.kubernetes.io/name"])
 

@@ -50,7 +50,12 @@ func TestUnit(t *testing.T) {
 func TestMigrateUnit(t *testing.T) {
 	s := settings(t, migrateUnit)
 	require.Equal(t, "oneshot", s["Type"])
-	require.True(t, strings.HasSuffix(s["ExecStart"], "/leasehold migrate up"))
+	m := regexp.MustCompile(`(?m)^#   GRANTS=(.*)$`).FindStringSubmatch(text(t, migrateUnit))
+	require.NotNil(t, m)
+	require.Contains(t, text(t, "../docs/deployment.md"), "\nGRANTS="+m[1]+"\n")
+	_, command, ok := strings.Cut(strings.Replace(s["ExecStart"], "$GRANTS", m[1], 1), "/leasehold ")
+	require.True(t, ok)
+	migrates(t, strings.Fields(command), "leasehold_owner", map[string]string{"--grant-agent": "leasehold_agent", "--grant-application": "app"})
 	require.Equal(t, agentUnit, s["Before"])
 	require.Equal(t, agentUnit, s["RequiredBy"])
 	require.NotEqual(t, settings(t, agentUnit)["EnvironmentFile"], s["EnvironmentFile"], "agents do not see the owner's password")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,30 @@ func TestCommandsOfGuides(t *testing.T) {
 		}
 	}
 	require.Greater(t, parsed, 50)
+}
+
+// TestCommandsOfDeploy parses the commands that the Compose file, the manifests and the units run.
+func TestCommandsOfDeploy(t *testing.T) {
+	parsed := 0
+	for _, file := range []string{"compose.yaml", "kubernetes/standalone.yaml", "kubernetes/sidecar.yaml", "leasehold.service", "leasehold-migrate.service"} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^ *(?:command|args): \[(.*)\]$|^Exec(?:Start|Reload)=\S*/leasehold (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			line := strings.Split(m[1], ", ")
+			if m[2] != "" {
+				line = strings.Fields(m[2])
+			}
+			if i := slices.Index(line, "$GRANTS"); i >= 0 {
+				grants := regexp.MustCompile(`(?m)^# +GRANTS=(.*)$`).FindSubmatch(text)
+				require.NotNil(t, grants)
+				line = slices.Replace(line, i, i+1, strings.Fields(string(grants[1]))...)
+			}
+			_, err := grammar(t).Parse(line)
+			require.NoError(t, err, "%s: %s", file, m[0])
+			parsed++
+		}
+	}
+	require.Equal(t, 8, parsed)
 }
 
 // grammar is a parser as execute makes it, which prints nothing and ends nothing.

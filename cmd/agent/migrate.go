@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -46,29 +48,40 @@ func stepRow(s store.Migration) table.Row {
 func stepHeader() table.Row { return table.Row{"VERSION", "NAME", "APPLIED"} }
 
 type migrateUpCmd struct {
-	MaxPayload *byteSize `help:"Set the store's limit on payloads and rollback payloads, 128KiB to 64MiB; the store keeps it." placeholder:"SIZE"`
+	MaxPayload       *byteSize `help:"Set the store's limit on payloads and rollback payloads, 128KiB to 64MiB; the store keeps it." placeholder:"SIZE"`
+	GrantAgent       []string  `help:"Then grant this role what agents need (PostgreSQL); may be repeated." placeholder:"ROLE" sep:"none"`
+	GrantApplication []string  `help:"Then grant this role what an application needs (PostgreSQL); may be repeated." placeholder:"ROLE" sep:"none"`
+	GrantOperator    []string  `help:"Then grant this role what an operator needs for SQL (PostgreSQL); may be repeated." placeholder:"ROLE" sep:"none"`
 }
 
 // Help gives examples.
-func (migrateUpCmd) Help() string {
+func (*migrateUpCmd) Help() string {
 	return `You may run it any number of times, and on several hosts at once. dev and run migrate a SQLite store automatically.
 
 A payload has at most 1 MiB, unless --max-payload has set another limit. The limit applies to new rows only: existing rows can
 be run, retried and rolled back.
 
+The grants are those that migrate grants prints. Repeat them with each migration: they cover what it has added. They are made
+in one transaction, after the migration; the roles must exist.
+
 Examples:
 
     leasehold migrate up
     leasehold migrate --max-payload 8MiB
+    leasehold migrate up --grant-agent leasehold_agent \
+        --grant-application app
     leasehold migrate up --store postgres://owner@db/app`
 }
 
 // Run migrates.
-func (c migrateUpCmd) Run(a *app) error {
+func (c *migrateUpCmd) Run(a *app) error {
 	if c.MaxPayload != nil {
 		if err := store.CheckMaxPayload(int64(*c.MaxPayload)); err != nil {
 			return usagef("--max-payload: %w", err)
 		}
+	}
+	if err := c.checkGrants(a); err != nil {
+		return err
 	}
 	return a.withStore(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, migrateTimeout)
@@ -87,12 +100,62 @@ func (c migrateUpCmd) Run(a *app) error {
 				}
 			}
 		}
+		if err := c.grant(call, a, s); err != nil {
+			return err
+		}
 		if len(done) == 0 && a.cli.Output == "table" {
 			_, err := fmt.Fprintln(a.out, "the schema is up to date")
 			return err
 		}
 		return printList(a, inUTC(done), stepHeader(), stepRow)
 	})
+}
+
+// roles are those that are to get grants.
+func (c *migrateUpCmd) roles() store.Roles {
+	return store.Roles{Agents: c.GrantAgent, Applications: c.GrantApplication, Operators: c.GrantOperator}
+}
+
+// all lists the roles.
+func (c *migrateUpCmd) all() []string {
+	return slices.Concat(c.GrantAgent, c.GrantApplication, c.GrantOperator)
+}
+
+// checkGrants refuses, before anything is migrated, what cannot be granted.
+func (c *migrateUpCmd) checkGrants(a *app) error {
+	if len(c.all()) == 0 {
+		return nil
+	}
+	if slices.Contains(c.all(), "") {
+		return usagef("--grant-agent, --grant-application, --grant-operator: the name of the role is empty")
+	}
+	p, err := a.findPlace()
+	if err == nil && p.embedded() {
+		err = noRoles(p)
+	}
+	return err
+}
+
+// grant grants the roles what they need.
+func (c *migrateUpCmd) grant(ctx context.Context, a *app, s dataStore) error {
+	if len(c.all()) == 0 {
+		return nil
+	}
+	granted, err := s.Migrator().Grant(ctx, c.roles())
+	if err != nil || a.cli.Output != "table" {
+		return err
+	}
+	text := "granted what each needs: " + ops.OneLine(strings.Join(c.all(), ", "), 400)
+	if !granted {
+		text = "nothing granted: a newer leasehold has migrated the schema, and knows what its roles need"
+	}
+	_, err = fmt.Fprintln(a.out, text)
+	return err
+}
+
+// noRoles refuses grants on a file.
+func noRoles(p place) error {
+	return usagef("a SQLite file has no roles: any user who can write the file has full access (%s)", p)
 }
 
 type migrateDownCmd struct {
@@ -253,7 +316,7 @@ func (c migrateGrantsCmd) Run(a *app) error {
 		return err
 	}
 	if p.embedded() {
-		return usagef("a SQLite file has no roles: any user who can write the file has full access (%s)", p)
+		return noRoles(p)
 	}
 	if c.Agent {
 		return a.printSQL(postgres.AgentGrants(p.Schema, c.Role))

@@ -25,7 +25,10 @@ func setRefusing(t *testing.T, env *testscript.Env, store string) {
 	env.Setenv("NO_DATABASE", variant(func(u *url.URL) { u.Path = "/leasehold_nowhere" }))
 	env.Setenv("NO_ROLE", variant(func(u *url.URL) { u.User = url.User("leasehold_nobody") }))
 	env.Setenv("NO_TLS", variant(func(u *url.URL) { u.RawQuery = "sslmode=require" }))
-	env.Setenv("NO_PRIVILEGE", pgtest.Role(t, func(string) string { return `SELECT 1` }))
+	env.Setenv("NO_PRIVILEGE", pgtest.Role(t, func(role string) string {
+		env.Setenv("ROLE", role) // its name
+		return `SELECT 1`
+	}))
 	env.Setenv("NO_PASSWORD", "postgres://app:geheim@"+passwordRefused(t)+"/app?sslmode=disable")
 }
 

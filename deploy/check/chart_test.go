@@ -23,6 +23,7 @@ nodeSelector: {kubernetes.io/os: linux}
 tolerations: [{key: batch, operator: Exists}]
 affinity: {podAntiAffinity: {}}
 podAnnotations: {team: billing}
+migrate: {grants: {agents: [leasehold_agent], applications: [shop, 'the "other"'], operators: [on call]}}
 `
 
 // kinds renders the chart, checks each object against its schema, and returns them by kind and name.
@@ -83,8 +84,18 @@ func TestChart(t *testing.T) {
 		require.Equal(t, true, at(c, "securityContext", "readOnlyRootFilesystem"))
 	}
 
+	require.Equal(t, []any{"migrate", "up"}, migration(plainly), "nothing is granted where no role is named")
+	require.Equal(t, []any{
+		"migrate", "up", "--grant-agent=leasehold_agent", "--grant-application=shop", "--grant-application=the \"other\"", "--grant-operator=on call",
+	}, migration(all))
+
 	fewest := kinds(t, &s, "{migrate: {enabled: false}, agents: {enabled: false}, observer: {enabled: false}, networkPolicy: {enabled: false}, keda: {enabled: true}}")
 	require.Equal(t, []string{"ConfigMap shop-leasehold", "Service shop-leasehold"}, names(fewest))
+}
+
+// migration are the arguments of the Job.
+func migration(all map[string]map[string]any) any {
+	return at(all["Job shop-leasehold-migrate"], "spec", "template", "spec", "containers", 0, "args")
 }
 
 // The chart's rules are those of prometheus/alerts.yaml, but for the one that would otherwise not fire while another installation is up.

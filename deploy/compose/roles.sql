@@ -1,8 +1,9 @@
--- The roles of ../compose.yaml. The agents' role owns its schema and nothing else, so that `migrate up` can create the tables; it is
--- not a superuser. For separate roles for the owner and the agents see docs/operations.md.
-CREATE ROLE leasehold LOGIN PASSWORD 'leasehold';
-CREATE SCHEMA leasehold AUTHORIZATION leasehold;
+-- The roles of ../compose.yaml. The owner of the schema migrates it, and grants the others what they need (migrate up --grant-agent
+-- --grant-application). None of them is a superuser.
+CREATE ROLE leasehold_owner LOGIN PASSWORD 'leasehold_owner';
+CREATE ROLE leasehold_agent LOGIN PASSWORD 'leasehold_agent';
+CREATE SCHEMA leasehold AUTHORIZATION leasehold_owner;
 
--- The application has tables of its own. What it may do in the schema leasehold is granted by grants.sql, once there are tables.
+-- The application has tables of its own.
 CREATE ROLE application LOGIN PASSWORD 'application';
 GRANT CREATE ON SCHEMA public TO application;

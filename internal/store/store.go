@@ -15,6 +15,13 @@ type Migration struct {
 	Applied *time.Time `json:"applied_at"` // nil: not yet
 }
 
+// Roles are names of roles, by what those that connect as them do with a store.
+type Roles struct {
+	Agents       []string // agents, and the commands of operators
+	Applications []string // insert, query, and do what tasks do by SQL
+	Operators    []string // operate by SQL, and do what applications do
+}
+
 // Migrator changes the schema of one store. Ten agents may migrate at once: one does it, the others wait for it and
 // find it done.
 type Migrator interface {
@@ -33,6 +40,9 @@ type Migrator interface {
 	// SetMaxPayload changes that, for rows inserted from then on. It looks at no row, and gives up after some seconds where
 	// others keep the table.
 	SetMaxPayload(ctx context.Context, bytes int64) error
+	// Grant gives roles of the server what they need of the schema, all in one transaction, and may be repeated. It reports
+	// whether it did: a schema that a newer binary has migrated is left to that one. A store without roles refuses.
+	Grant(ctx context.Context, to Roles) (granted bool, err error)
 	// SQL is the text of the steps after version from, as one script for people who migrate by hand; it records the
 	// versions that it brings.
 	SQL(from int) (string, error)

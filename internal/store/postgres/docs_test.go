@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,8 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
-// TestTheDocumentedRoles runs the block of docs/operations.md for a fresh database, and then works in it: the owner
-// migrates, an agent claims and settles, an application enqueues.
+// TestTheDocumentedRoles runs the block of docs/operations.md for a fresh database, and then works in it.
 func TestTheDocumentedRoles(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/operations.md")
@@ -24,44 +24,77 @@ func TestTheDocumentedRoles(t *testing.T) {
 	_, block, _ = strings.Cut(block, "```sql\n")
 	block, _, ok := strings.Cut(block, "```")
 	require.True(t, ok)
-	database := pgtest.Name("fresh")
-	owner, agent, app := pgtest.Name("owner"), pgtest.Name("agent"), pgtest.Name("app")
-	block = strings.NewReplacer("leasehold_owner", owner, "leasehold_agent", agent, " app ", " "+app+" ", " app;", " "+app+";",
-		"'and me'", "'pw'", "'change me'", "'pw'", "'change me, too'", "'pw'", " shop", " "+database).Replace(block)
-	as := func(user *url.Userinfo) string {
-		u, err := url.Parse(pgtest.URL(t))
-		require.NoError(t, err)
-		u.Path = "/" + database
-		if user != nil {
-			u.User = user
-		}
-		return u.String()
-	}
-	t.Cleanup(func() {
-		pgtest.Exec(t, `DROP DATABASE IF EXISTS `+database+` WITH (FORCE)`)
-		pgtest.Exec(t, `DROP ROLE IF EXISTS `+owner+`, `+agent+`, `+app)
-	})
-	before, after, ok := strings.Cut(block, `\connect `+database)
+	r := newRoles(t)
+	block = strings.NewReplacer(" app ", " "+r.app+" ", " app;", " "+r.app+";", "'and me'", "'pw'", "'change me'", "'pw'", "'change me, too'", "'pw'",
+		" shop", " "+r.database).Replace(r.named(block))
+	before, after, ok := strings.Cut(block, `\connect `+r.database)
 	require.True(t, ok)
 	for statement := range strings.SplitSeq(strings.TrimSpace(before), "\n") { // CREATE DATABASE stands alone
 		pgtest.Exec(t, statement)
 	}
-	_, err = pgtest.ConnectTo(t, as(nil)).Exec(t.Context(), after)
+	_, err = pgtest.ConnectTo(t, r.as(t, "")).Exec(t.Context(), after)
 	require.NoError(t, err)
-
-	asOwner, asAgent := as(url.UserPassword(owner, "pw")), as(url.UserPassword(agent, "pw"))
-	_, err = openStore(t, postgres.Options{URL: asOwner}).Migrator().Up(t.Context())
-	require.NoError(t, err)
-	_, err = pgtest.ConnectTo(t, asOwner).Exec(t.Context(),
-		postgres.AgentGrants("leasehold", agent)+postgres.Grants("leasehold", app, false))
-	require.NoError(t, err)
-
-	conn := pgtest.ConnectTo(t, as(url.UserPassword(app, "pw")))
-	_, err = conn.Exec(t.Context(), `INSERT INTO leasehold.task (type) VALUES ('a'); SELECT leasehold.enqueue('a', key => 'k')`)
-	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), `CREATE TEMPORARY TABLE bait (id int)`)
+	r.work(t)
+	_, err = pgtest.ConnectTo(t, r.as(t, r.app)).Exec(t.Context(), `CREATE TEMPORARY TABLE bait (id int)`)
 	require.ErrorContains(t, err, "42501")
-	s := openStore(t, postgres.Options{URL: asAgent})
+}
+
+// TestTheRolesOfCompose runs what the Compose file has its server run first, and then works in it.
+func TestTheRolesOfCompose(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("../../../deploy/compose/roles.sql")
+	require.NoError(t, err)
+	r := newRoles(t)
+	pgtest.Exec(t, `CREATE DATABASE `+r.database)
+	text := regexp.MustCompile(`PASSWORD '\w+'`).ReplaceAllString(string(script), "PASSWORD 'pw'")
+	_, err = pgtest.ConnectTo(t, r.as(t, "")).Exec(t.Context(), regexp.MustCompile(`\bapplication\b`).ReplaceAllString(r.named(text), r.app))
+	require.NoError(t, err)
+	r.work(t)
+}
+
+// roles are an owner's, an agent's and an application's in a database of their own, which a script has yet to make, and their password.
+type roles struct{ database, owner, agent, app string }
+
+func newRoles(t *testing.T) roles {
+	t.Helper()
+	r := roles{pgtest.Name("fresh"), pgtest.Name("owner"), pgtest.Name("agent"), pgtest.Name("app")}
+	t.Cleanup(func() {
+		pgtest.Exec(t, `DROP DATABASE IF EXISTS `+r.database+` WITH (FORCE)`)
+		pgtest.Exec(t, `DROP ROLE IF EXISTS `+r.owner+`, `+r.agent+`, `+r.app)
+	})
+	return r
+}
+
+// named has a script make these roles.
+func (r roles) named(script string) string {
+	return strings.NewReplacer("leasehold_owner", r.owner, "leasehold_agent", r.agent).Replace(script)
+}
+
+// as is a URL that connects as a role; "" is the superuser.
+func (r roles) as(t *testing.T, role string) string {
+	t.Helper()
+	u, err := url.Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	u.Path = "/" + r.database
+	if role != "" {
+		u.User = url.UserPassword(role, "pw")
+	}
+	return u.String()
+}
+
+// work has the owner migrate and grant, an application enqueue, and an agent look.
+func (r roles) work(t *testing.T) {
+	t.Helper()
+	migrator := openStore(t, postgres.Options{URL: r.as(t, r.owner)}).Migrator()
+	_, err := migrator.Up(t.Context())
+	require.NoError(t, err)
+	granted, err := migrator.Grant(t.Context(), store.Roles{Agents: []string{r.agent}, Applications: []string{r.app}})
+	require.NoError(t, err)
+	require.True(t, granted)
+	_, err = pgtest.ConnectTo(t, r.as(t, r.app)).Exec(t.Context(),
+		`INSERT INTO leasehold.task (type) VALUES ('a'); SELECT leasehold.enqueue('a', key => 'k')`)
+	require.NoError(t, err)
+	s := openStore(t, postgres.Options{URL: r.as(t, r.agent)})
 	session, err := s.Join(t.Context(), someAgent())
 	require.NoError(t, err)
 	list, err := s.List(t.Context(), store.TaskFilter{})

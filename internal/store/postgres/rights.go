@@ -30,7 +30,7 @@ func (m migrator) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; the role %s owns the schema %s, but not all that is in it: as a superuser run ALTER TABLE … "+
 			"OWNER TO %s; for what belongs to another", err, role, m.s.schema, quoted)
 	}
-	return fmt.Errorf("%w; the schema %s belongs to the role %s, and only its owner can migrate it: connect as that role, "+
+	return fmt.Errorf("%w; the schema %s belongs to the role %s, and only its owner can migrate it, or grant what is in it: connect as that role, "+
 		"or as one that may act for it (GRANT %s TO %s;); an agent whose schema is up to date needs no more than "+
 		"leasehold migrate grants --agent --role %s prints",
 		err, m.s.schema, owner, quoteIdentifier(owner), quoted, role)

@@ -64,7 +64,7 @@ type statements struct {
 	ClaimTenants, ClaimLimitedTenants, TenantTypes, FindTenants, FindTenantsRollback  *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
-	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query
+	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload, Grantees              *sqltext.Query
 	ServerHealth, OldestTransaction, OldestSlot, UnusedSlots, RightsLacking, UndeclaredTypes, CountUndeclared, IdleSchedules,
 	BlockedSequences, FailedRollbacks, StalledTypes *sqltext.Query
 }

@@ -42,3 +42,12 @@ SELECT {schema}.set_max_payload(@bytes)
 -- name: keep_max_payload
 -- Has the table's bound be what is set, whatever the steps just applied have made of it.
 SELECT {schema}.set_max_payload(s.max_payload) FROM {schema}.setting AS s
+
+-- name: grantees
+-- Lists roles by name, with whether they exist, and whether they own the book, and with it the tables.
+SELECT n.name, r.oid IS NOT NULL, r.oid IS NOT NULL AND r.oid = b.relowner
+FROM unnest(@names::text[]) AS n (name)
+LEFT JOIN pg_catalog.pg_roles AS r ON r.rolname = n.name
+LEFT JOIN (pg_catalog.pg_class AS b JOIN pg_catalog.pg_namespace AS s ON s.oid = b.relnamespace AND s.nspname = @schema)
+    ON b.relname = 'schema_version'
+ORDER BY n.name
