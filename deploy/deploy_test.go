@@ -6,12 +6,15 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -102,6 +105,32 @@ func TestVersions(t *testing.T) {
 	}
 	if m := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`).FindStringSubmatch(text(t, "../CHANGELOG.md")); m != nil {
 		require.Equal(t, m[1], chart.AppVersion, "the newest release in CHANGELOG.md: see docs/releasing.md")
+	}
+}
+
+// TestGracePeriods: each supervisor gives an agent the same time to drain, which is more than it takes with the defaults.
+func TestGracePeriods(t *testing.T) {
+	const grace = "60"
+	cfg := load(t, `task "hello" {
+	webhook { url = "http://127.0.0.1:1/" }
+}`, nil)
+	takes := cfg.Agent.Drain + 5*time.Second + 2*time.Second + 15*time.Second // stop_grace and cancel_grace, the kill, the last settlements
+	page := text(t, "../docs/operations.md")
+	require.Contains(t, page, fmt.Sprintf("%.0f s with the defaults", takes.Seconds()))
+	seconds, err := strconv.Atoi(grace)
+	require.NoError(t, err)
+	require.Greater(t, float64(seconds), takes.Seconds()+10, "a reserve")
+	require.Contains(t, page, "give it "+grace+" s")
+	setting := regexp.MustCompile(`(?:TimeoutStopSec=|terminationGracePeriodSeconds: |stop_grace_period: |--stop-timeout |docker stop --time )(\d+)`)
+	for file, n := range map[string]int{
+		"Dockerfile": 2, "compose.yaml": 1, "leasehold.service": 1, "kubernetes/standalone.yaml": 2, "helm/leasehold/values.yaml": 1,
+		"../docs/operations.md": 5, "../docs/deployment.md": 1, "../docs/guides/deploys.md": 4,
+	} {
+		found := setting.FindAllStringSubmatch(text(t, file), -1)
+		require.Len(t, found, n, file)
+		for _, m := range found {
+			require.Equal(t, grace, m[1], "%s: %s", file, m[0])
+		}
 	}
 }
 
