@@ -26,8 +26,8 @@ func setRefusing(t *testing.T, env *testscript.Env, store string) {
 	env.Setenv("NO_ROLE", variant(func(u *url.URL) { u.User = url.User("leasehold_nobody") }))
 	env.Setenv("NO_TLS", variant(func(u *url.URL) { u.RawQuery = "sslmode=require" }))
 	env.Setenv("NO_PRIVILEGE", pgtest.Role(t, func(role string) string {
-		env.Setenv("ROLE", role) // its name
-		return `SELECT 1`
+		env.Setenv("ROLE", role)                    // its name
+		return `GRANT pg_read_all_stats TO ` + role // doctor misses nothing then
 	}))
 	env.Setenv("NO_PASSWORD", "postgres://app:geheim@"+passwordRefused(t)+"/app?sslmode=disable")
 }

@@ -150,16 +150,16 @@ func andMore(n int) string {
 
 // checksOf lists the checks that a store of that kind admits, in their order.
 func checksOf(d *store.Diagnosis) []check {
-	var list []check
+	var list, last []check
 	switch {
 	case d.Postgres != nil && d.Postgres.ReadOnly != "":
 		return []check{{"read_only", store.PartServer, (*examination).readOnly}}
 	case d.Postgres != nil:
-		list = postgresChecks()
+		list, last = postgresChecks(), roleChecks()
 	case d.File != nil:
 		list = fileChecks()
 	}
-	return slices.Concat(list, agentChecks(), workChecks())
+	return slices.Concat(list, agentChecks(), workChecks(), last)
 }
 
 // unseen says what could not be looked at.

@@ -34,6 +34,11 @@ func postgresChecks() []check {
 	}
 }
 
+// roleChecks come after all others: what they find is a choice, until somebody steals a password.
+func roleChecks() []check {
+	return []check{{"agent_role", store.PartServer, (*examination).agentRole}}
+}
+
 func (x *examination) readOnly() []Finding {
 	if x.Postgres.ReadOnly == "" {
 		return nil
@@ -65,6 +70,26 @@ func (x *examination) privileges() (found []Finding) {
 		})
 	}
 	return found
+}
+
+// agentRole finds that agents which connect as doctor does could do more than they need.
+func (x *examination) agentRole() []Finding {
+	p := x.Postgres
+	role := OneLine(p.Role, mostName)
+	f := Finding{
+		Severity: Notice, About: role,
+		Remedy: "connect agents as a role of their own: CREATE ROLE leasehold_agent LOGIN; and, as the owner of the schema, " +
+			"leasehold migrate up --grant-agent leasehold_agent",
+	}
+	switch {
+	case p.Super:
+		f.What = fmt.Sprintf("role %s is a superuser: an agent that connects as it can change everything on the server", role)
+	case p.Owner:
+		f.What = fmt.Sprintf("role %s owns the schema: an agent that connects as it can drop tables and replace functions", role)
+	default:
+		return nil
+	}
+	return []Finding{f}
 }
 
 // quoteRole quotes the name of a role for SQL.

@@ -109,7 +109,7 @@ func TestUnusableStores(t *testing.T) {
 func TestNamesOfChecks(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{"store": true, "schema": true, "unseen": true}
-	for _, list := range [][]check{postgresChecks(), fileChecks(), agentChecks(), workChecks()} {
+	for _, list := range [][]check{postgresChecks(), fileChecks(), agentChecks(), workChecks(), roleChecks()} {
 		for _, c := range list {
 			require.False(t, seen[c.name], c.name)
 			require.Regexp(t, `^[a-z]+(_[a-z]+)*$`, c.name)

@@ -115,6 +115,8 @@ type PostgresHealth struct {
 	Role     string
 	Hidden   int      // sessions of the database of which the role may not see what they do
 	IsAgent  bool     // the role may change rows, as agents do
+	Super    bool     // the role is a superuser
+	Owner    bool     // the role owns the tables, or may act for their owner
 	Lacking  []string // tables and functions that such a role may not use, DiagnosisListed at most
 	Schema   string
 	Archive  []time.Time // days, today or tomorrow, that have no partition

@@ -166,7 +166,7 @@ func (s *Store) diagnoseServer(ctx context.Context, tx pgx.Tx, d *store.Diagnosi
 	}
 	d.Now, p.Vacuumed, d.Postgres = d.Now.UTC(), utcPointer(p.Vacuumed), p
 	if err := queryRow(ctx, tx, s.sql.RightsLacking, task, arg("schema", s.schema.quoted()),
-		arg("most", store.DiagnosisListed)).Scan(&p.IsAgent, &p.Lacking); err != nil {
+		arg("most", store.DiagnosisListed)).Scan(&p.IsAgent, &p.Super, &p.Owner, &p.Lacking); err != nil {
 		return err
 	}
 	var oldest store.Transaction

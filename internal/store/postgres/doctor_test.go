@@ -233,6 +233,34 @@ func TestDoctorFindsMissingPrivileges(t *testing.T) {
 	require.Empty(t, findings(t, h.Store, patient(), "privileges"))
 }
 
+// Agents that connect as doctor does need no more than their grants.
+func TestDoctorFindsRolesThatMayDoTooMuch(t *testing.T) {
+	t.Parallel()
+	owner, role, schema := owned(t)
+	found := findings(t, owner, patient(), "agent_role")
+	require.Len(t, found, 1)
+	require.Equal(t, ops.Notice, found[0].Severity)
+	require.Contains(t, found[0].What, "role "+role+" owns the schema")
+	require.Contains(t, found[0].Remedy, "leasehold migrate up --grant-agent leasehold_agent")
+
+	name, asMember := someRole(t)
+	pgtest.Exec(t, `GRANT `+role+` TO `+name)
+	member := openStore(t, postgres.Options{URL: asMember, Schema: schema})
+	require.Contains(t, findings(t, member, patient(), "agent_role")[0].What, "role "+name+" owns the schema")
+	super := findings(t, openStore(t, postgres.Options{Schema: schema}), patient(), "agent_role")
+	require.Len(t, super, 1)
+	require.Equal(t, ops.Notice, super[0].Severity)
+	require.Contains(t, super[0].What, "is a superuser")
+
+	name, asAgent := someRole(t)
+	granted, err := owner.Migrator().Grant(t.Context(), store.Roles{Agents: []string{name}})
+	require.NoError(t, err)
+	require.True(t, granted)
+	agent := openStore(t, postgres.Options{URL: asAgent, Schema: schema})
+	require.Empty(t, findings(t, agent, patient(), "agent_role"))
+	require.Contains(t, ops.Doctor(t.Context(), agent, patient(), time.Now).Checked, "agent_role")
+}
+
 // A role that may read a part of the store is told what it may not, and the GRANT that it prints is the remedy.
 func TestDoctorNamesWhatItMayNotRead(t *testing.T) {
 	t.Parallel()

@@ -47,8 +47,12 @@ SELECT x.name, greatest(x.bytes, 0), x.lost FROM (
 ) AS x WHERE x.lost OR x.more OR x.bytes >= @much::bigint ORDER BY x.bytes DESC, x.name LIMIT @most::integer
 
 -- name: rights_lacking
--- Whether a role may change rows as agents do, and what it may not use although agents have to.
-SELECT has_table_privilege(to_regclass(@task), 'UPDATE') AND has_table_privilege(to_regclass(@task), 'DELETE'), coalesce(array_agg(x.name), '{}')
+-- Whether a role may change rows as agents do, whether it may do more than they need (as a superuser, or for the owner of the tables), and what it
+-- may not use although agents have to.
+SELECT has_table_privilege(to_regclass(@task), 'UPDATE') AND has_table_privilege(to_regclass(@task), 'DELETE'),
+    coalesce((SELECT r.rolsuper FROM pg_catalog.pg_roles AS r WHERE r.rolname = current_user), false),
+    coalesce((SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_catalog.pg_class AS c WHERE c.oid = to_regclass(@task)), false),
+    coalesce(array_agg(x.name), '{}')
 FROM (
     SELECT 'table ' || c.relname AS name FROM pg_catalog.pg_class AS c
     WHERE c.relnamespace = to_regnamespace(@schema) AND c.relkind IN ('r', 'p', 'v') AND c.relname NOT LIKE 'task\_archive\_%' AND NOT (
