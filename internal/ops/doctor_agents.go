@@ -43,6 +43,9 @@ func (x *examination) noAgents() []Finding {
 			return nil
 		}
 	}
+	if x.Fresh {
+		return one(Notice, "no agent has run on this store yet: no task starts", "start one with `leasehold run`")
+	}
 	if len(present) == 0 {
 		return one(Problem, "no agent is running: no task starts", "start one with `leasehold run`")
 	}

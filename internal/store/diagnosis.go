@@ -26,6 +26,8 @@ type Diagnosis struct {
 
 	// Agents are the present sessions, and those that were not seen for longer than their presence, and within DiagnosisAgents.
 	Agents []AgentInfo
+	// Fresh says that no agent has run on the store yet: it has no session, and a session stays for a week, longer if no agent runs.
+	Fresh bool
 	// Declared is what present sessions declare.
 	Declared  []DeclaredBlock
 	Pauses    []TypePause
