@@ -132,6 +132,25 @@ func takenEverywhere(body []byte) bool {
 	}
 }
 
+// FuzzWords has any page say something that fits a store.
+func FuzzWords(f *testing.F) {
+	seeds(f)
+	for _, page := range []string{django, rails, nginx, express, "<svg><title>", "<title>\xff", "<p/><script", "a<![CDATA[b]]>c&#0;"} {
+		f.Add([]byte(page))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, media := range []string{"", "text/html"} {
+			said := Words(media, body)
+			require.LessOrEqual(t, len(said), MaxLine)
+			require.True(t, utf8.ValidString(said))
+			require.False(t, strings.ContainsFunc(said, unicode.IsControl), "%q", said)
+			if !isPage(media, body) {
+				require.Equal(t, Line(string(body)), said)
+			}
+		}
+	})
+}
+
 // FuzzSeconds takes any number of seconds.
 func FuzzSeconds(f *testing.F) {
 	for _, s := range []float64{0, -1, 0.25, 86400, 86399.9999999999, 1e300, 5e-324} {

@@ -126,7 +126,7 @@ func (a *received) table(w *task.Webhook, o *task.Outcome) {
 func (a *received) text(p problem) string {
 	words := p.text()
 	if words == "" {
-		words = answer.Line(string(a.body))
+		words = answer.Words(a.media, a.body)
 	}
 	if words == "" {
 		words = http.StatusText(a.status)

@@ -212,6 +212,7 @@ func TestBatchTable(t *testing.T) {
 		"200 without":       {200, array, `{"ok":true}`, all(unaware(200, `: {"ok":true}`)), unaware(200, `: {"ok":true}`)},
 		"200 empty":         {200, nil, "", all(unaware(200, "")), unaware(200, "")},
 		"200 lines as text": {200, map[string]string{"Content-Type": "text/plain"}, `{"id":1,"result":1}`, all(unaware(200, `: {"id":1,"result":1}`)), unaware(200, `: {"id":1,"result":1}`)},
+		"200 HTML":          {200, nil, "<html><title>Sign in</title>", all(unaware(200, ": Sign in")), unaware(200, ": Sign in")},
 		"202":               {202, nil, "", all(unaware(202, "")), unaware(202, "")},
 		"429": {
 			429, map[string]string{"Retry-After": "7"}, "", all(task.Outcome{Verdict: task.Deferred, RetryAfter: 7 * time.Second, Error: "answered 429: Too Many Requests"}),

@@ -45,7 +45,7 @@ func (b *batch) read(resp *http.Response) {
 	}
 	o := task.Outcome{Verdict: task.Failed, EndUnknown: true}
 	o.Error = fmt.Sprintf("answered %d without a line for each task, as an endpoint does that knows no batches", status)
-	if words := answer.Line(string(text)); words != "" {
+	if words := answer.Words(media(resp.Header), text); words != "" {
 		o.Error += ": " + words
 	}
 	b.endAll(o)

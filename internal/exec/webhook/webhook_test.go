@@ -56,6 +56,7 @@ func to(url string) *task.Webhook {
 
 func TestAnswerTable(t *testing.T) {
 	const problem = "application/problem+json; charset=utf-8"
+	const page = "<!DOCTYPE html><html><head><title>RuntimeError at /hello</title><style>p{}</style></head><body><p>no mail\n server</p></body></html>"
 	for name, c := range map[string]struct {
 		status    int
 		header    map[string]string
@@ -84,6 +85,10 @@ func TestAnswerTable(t *testing.T) {
 		"425":            {status: 425, want: task.Outcome{Verdict: task.Deferred, Error: "answered 425: Too Early"}},
 		"429":            {status: 429, header: map[string]string{"Retry-After": "30"}, want: task.Outcome{Verdict: task.Deferred, Error: "answered 429: Too Many Requests", RetryAfter: 30 * time.Second}},
 		"500":            {status: 500, body: "oops", want: task.Outcome{Verdict: task.Failed, Error: "answered 500: oops"}},
+		"500 HTML":       {status: 500, header: map[string]string{"Content-Type": "text/html; charset=utf-8"}, body: page, want: task.Outcome{Verdict: task.Failed, Error: "answered 500: RuntimeError at /hello: no mail server"}},
+		"500 HTML, bare": {status: 500, header: map[string]string{"Content-Type": ""}, body: page, want: task.Outcome{Verdict: task.Failed, Error: "answered 500: RuntimeError at /hello: no mail server"}},
+		"502 no text":    {status: 502, header: map[string]string{"Content-Type": "text/html"}, body: "<html></html>", want: task.Outcome{Verdict: task.Failed, Error: "answered 502: Bad Gateway"}},
+		"200 HTML":       {status: 200, header: map[string]string{"Content-Type": "text/html"}, body: "<b>done</b>", want: task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`"<b>done</b>"`)}},
 		"500 Retry":      {status: 500, header: map[string]string{"Retry-After": "30"}, want: task.Outcome{Verdict: task.Failed, Error: "answered 500: Internal Server Error"}},
 		"502":            {status: 502, want: task.Outcome{Verdict: task.Failed, Error: "answered 502: Bad Gateway"}},
 		"503":            {status: 503, header: map[string]string{"Retry-After": "7"}, want: task.Outcome{Verdict: task.Deferred, Error: "answered 503: Service Unavailable", RetryAfter: 7 * time.Second, Unavailable: true}},
