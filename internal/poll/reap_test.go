@@ -3,6 +3,7 @@ package poll_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -56,7 +57,8 @@ func TestAnAgentThatCannotSettleReapsNothing(t *testing.T) {
 
 func TestReapSaysWhatItSaw(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
-		r := newRig(t, db)
+		var log lines
+		r := newRig(t, db, logs(&log))
 		gone := r.orphan()
 		hanging := store.Agent{Name: "hung", Presence: 5 * time.Second}
 		alive, err := db.Join(t.Context(), hanging)
@@ -70,8 +72,16 @@ func TestReapSaysWhatItSaw(t *testing.T) {
 		_, err = db.Present(t.Context(), store.Heartbeat{Session: alive, Agent: hanging})
 		require.NoError(t, err)
 		after(2 * time.Second)
-		require.Equal(t, "its agent is gone", r.get(gone).History[0].Error)
-		require.Equal(t, "its lease ran out", r.get(hung).History[0].Error)
+		lost, late := r.get(gone).History[0], r.get(hung).History[0]
+		require.Equal(t, "its agent is gone", lost.Error)
+		require.Equal(t, "its lease ran out", late.Error)
+		require.Equal(t, []string{"dead", "hung"}, []string{lost.Agent, late.Agent})
+		require.NotEqual(t, lost.Session, lost.ReapedSession)
+		require.Equal(t, r.opts.Agent.Name, lost.ReapedBy)
+		require.Equal(t, alive, late.Session)
+		line := `msg=reaped task=%d type=undeclared fence=1 attempt=1 agent=%s session=%d why="%s"`
+		require.Contains(t, log.String(), fmt.Sprintf(line, gone, "dead", lost.Session, lost.Error))
+		require.Contains(t, log.String(), fmt.Sprintf(line, hung, "hung", alive, late.Error))
 		r.drain()
 	})
 }

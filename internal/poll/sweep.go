@@ -77,8 +77,9 @@ func (e *Engine) sweep(stopped, calls context.Context, limit int) (int, error) {
 		r := &rows[i]
 		p := e.policy(&r.Task)
 		out := verdict(r, p)
-		e.log.Warn("reaped", append([]any{"task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error},
-			e.traceArgs(&r.Task, r.RanFence, r.Phase())...)...)
+		args := []any{"task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt,
+			"agent", r.RanAgent, "session", r.RanSession, "why", out.Error}
+		e.log.Warn("reaped", append(args, e.traceArgs(&r.Task, r.RanFence, r.Phase())...)...)
 		if e.maySplit(&r.Task, &out) {
 			chunks, outs = append(chunks, r), append(outs, out)
 			continue

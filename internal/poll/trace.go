@@ -204,6 +204,9 @@ func (e *Engine) traceReaped(r *store.Reaped, out *task.Outcome) *attemptSpan {
 	if !span.IsRecording() {
 		return nil
 	}
+	if r.RanAgent != "" {
+		span.SetAttributes(telemetry.Text("leasehold.agent", r.RanAgent)) // and not this one
+	}
 	s := &attemptSpan{Span: span, above: c, ended: time.Now()}
 	if out.Verdict == task.Lost && !r.Present && !r.Detached {
 		span.SetAttributes(attribute.Bool("leasehold.reaped", true))

@@ -26,8 +26,8 @@ type TaskInfo struct {
 	Deferrals         int             `json:"deferrals"`
 	EverStarted       bool            `json:"ever_started"`
 	Fence             task.Fence      `json:"fence"`
-	Session           task.Session    `json:"session,omitempty"`
-	Agent             string          `json:"agent,omitempty"` // name of the session's agent, while that is known
+	Session           task.Session    `json:"session,omitempty"` // that holds it, or that its last attempt ran in
+	Agent             string          `json:"agent,omitempty"`   // name of the session's agent, while that is known
 	CreatedBy         string          `json:"created_by,omitempty"`
 	Traceparent       string          `json:"traceparent,omitempty"`
 	CreatedAt         time.Time       `json:"created_at"`
@@ -76,8 +76,9 @@ func (TaskInfo) MarshalJSON() ([]byte, error) { return nil, errUnmasked }
 
 // AttemptInfo is one row of the history.
 type AttemptInfo struct {
-	Fence     task.Fence      `json:"fence"` // that the task saw
-	Session   task.Session    `json:"session"`
+	Fence     task.Fence      `json:"fence"`                   // that the task saw
+	Session   task.Session    `json:"session"`                 // that it ran in
+	Agent     string          `json:"agent,omitempty"`         // name of the session's agent, while that is known
 	Policy    task.PolicyHash `json:"policy,omitempty,string"` // that it began with; 0: of a row that no agent can run
 	Phase     task.Phase      `json:"phase"`
 	Attempt   int             `json:"attempt"`
@@ -88,6 +89,9 @@ type AttemptInfo struct {
 	StartedAt *time.Time      `json:"started_at,omitempty"`
 	EndedAt   time.Time       `json:"ended_at"`
 	Result    json.RawMessage `json:"result,omitempty"`
+	// ReapedSession is the session that settled it, where that is another, and ReapedBy the name of its agent, while that is known.
+	ReapedSession task.Session `json:"reaped_session,omitempty"`
+	ReapedBy      string       `json:"reaped_by,omitempty"`
 }
 
 // TaskFilter narrows a List. Zero values match everything.

@@ -18,7 +18,7 @@ type Settlement struct {
 	Attempt  int        // its number within the phase
 	RanFence task.Fence // the fence the task was given; below Fence if the row was reaped
 	Outcome  task.Outcome
-	Started  time.Duration // how long ago it started; < 0: it never did
+	Started  time.Duration // how long ago it started; < 0: it never did, or it was reaped: only its own agent knew
 	// Silent keeps the attempt out of the history: the row was released before anything was tried.
 	Silent bool
 	// CancelKnown: the decision took a requested cancellation into account. If it is false, a cancellation was requested and
@@ -76,6 +76,10 @@ func (s *Settlement) DueAnew() bool {
 	begins := s.Phase != task.Rollback && s.Next.State == task.StateRollbackPending
 	return begins || s.Outcome.Verdict == task.Deferred
 }
+
+// Reaped reports whether the attempt was reaped: its own session does not say how it ended. Then the store records the session that it
+// ran in, if that is another, and has it start when its row was claimed.
+func (s *Settlement) Reaped() bool { return s.RanFence < s.Fence }
 
 // NeverStarted reports whether nothing of the row was started under this hold: what its claim took of a rate is returned.
 func (s *Settlement) NeverStarted() bool { return s.Started < 0 && s.RanFence == s.Fence }

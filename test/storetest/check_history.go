@@ -19,6 +19,9 @@ func historyChecks() []Check {
 		{"nothing of the silent", historySilent},
 		{"nothing of what was not applied", historyRefused},
 		{"the fence that the task saw", historyRan},
+		{"the agent that lost it", historyLost},
+		{"the agent that lost it, whose reaper died", historyLostTwice},
+		{"an attempt that its own session reaps", historyReapedOwn},
 		{"reviving the task loses nothing", historyRevived},
 		{"reviving a task that was reaped loses nothing", historyRevivedReaped},
 	}

@@ -264,7 +264,7 @@ func (m *machine) adopt(t *rapid.T) {
 		require.Nil(m.t, got)
 		return
 	}
-	require.Equal(m.t, m.reapedViews([]store.Reaped{*want}, onIdeal), m.reapedViews([]store.Reaped{*got}, onReal), "adopting %v", h)
+	require.Equal(m.t, m.reapedViews([]store.Reaped{*want}, onIdeal, onIdeal), m.reapedViews([]store.Reaped{*got}, onReal, onReal), "adopting %v", h)
 	m.hold(i, want.Task, want.RanFence)
 }
 

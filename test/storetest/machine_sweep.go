@@ -61,17 +61,18 @@ func (m *machine) sweep(t *rapid.T) {
 	require.NoError(m.t, err)
 	got, err := m.real.Sweep(ctx, s.real, 1000, length, seeing(m.real, off, calm, seen.real))
 	require.NoError(m.t, err)
-	require.Equal(m.t, m.reapedViews(want, onIdeal), m.reapedViews(got, onReal), "what is reaped")
+	require.Equal(m.t, m.reapedViews(want, onIdeal, onIdeal), m.reapedViews(got, onReal, onReal), "what is reaped")
 	for _, row := range want {
 		m.hold(i, row.Task, row.RanFence)
 	}
 }
 
-func (m *machine) reapedViews(list []store.Reaped, ids taskSide) []taskView {
+func (m *machine) reapedViews(list []store.Reaped, ids taskSide, sessions sessionSide) []taskView {
 	out := make([]taskView, len(list))
 	for i := range list {
 		out[i] = m.taskView(&list[i].Task, ids)
 		out[i].Ran, out[i].Present = list[i].RanFence, list[i].Present
+		out[i].RanSession, out[i].RanAgent = place(m.sessionPairs(), sessions, list[i].RanSession), list[i].RanAgent
 		out[i].Detached, out[i].CancelRequested = list[i].Detached, list[i].CancelRequested
 		if !list[i].Deadline.IsZero() {
 			out[i].Left = inHalves(list[i].Left)

@@ -41,6 +41,9 @@ type view struct {
 type attemptView struct {
 	Fence          task.Fence
 	Session        int
+	Agent          string
+	Reaped         int // the session that settled it
+	ReapedBy       string
 	Policy         task.PolicyHash
 	Phase          task.Phase
 	Attempt        int
@@ -119,6 +122,7 @@ func (m *machine) whole(i *store.TaskInfo, ids taskSide, sessions sessionSide) v
 	for _, a := range i.History {
 		v.History = append(v.History, attemptView{
 			Fence: a.Fence, Session: place(m.sessionPairs(), sessions, a.Session), Policy: a.Policy, Phase: a.Phase, Attempt: a.Attempt,
+			Agent: a.Agent, Reaped: place(m.sessionPairs(), sessions, a.ReapedSession), ReapedBy: a.ReapedBy,
 			Outcome: a.Outcome, Error: a.Error, Output: a.Output, Result: m.result(a.Result, ids), State: a.State,
 			Started: halvesTo(i.CreatedAt, a.StartedAt), Ended: halves(i.CreatedAt, a.EndedAt),
 		})
@@ -140,6 +144,8 @@ type taskView struct {
 	Type, Region, Key                  string
 	State                              task.State
 	Fence, Ran                         task.Fence
+	RanSession                         int
+	RanAgent                           string
 	Attempt, MaxAttempts, Deferrals    int
 	EverStarted, Spilled               bool
 	Payload, Result, Labels            string

@@ -48,7 +48,8 @@ func (s *Store) get(ctx context.Context, conn *pgx.Conn, id task.ID) (*store.Tas
 
 func scanAttempt(row pgx.CollectableRow) (a store.AttemptInfo, err error) {
 	err = row.Scan((*int64)(&a.Fence), (*int64)(&a.Session), (*int64)(&a.Policy), (*string)(&a.Phase), &a.Attempt, (*string)(&a.Outcome),
-		&a.Error, &a.Output, (*[]byte)(&a.Result), (*string)(&a.State), &a.StartedAt, &a.EndedAt)
+		&a.Error, &a.Output, (*[]byte)(&a.Result), (*string)(&a.State), &a.StartedAt, &a.EndedAt, &a.Agent,
+		(*int64)(&a.ReapedSession), &a.ReapedBy)
 	return a, err
 }
 

@@ -65,6 +65,7 @@ func scanReaped(rows pgx.Rows) ([]store.Reaped, error) {
 	for rows.Next() && r.err == nil {
 		d := store.Reaped{Task: r.next(rows), Present: r.bool(), Detached: r.bool()}
 		d.RanFence, d.CancelRequested, d.Left = d.Fence-1, r.bool(), microseconds(r.int(0))
+		d.RanSession, d.RanAgent = task.Session(r.int(0)), r.text("")
 		dead = append(dead, d)
 	}
 	rows.Close()

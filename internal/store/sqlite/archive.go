@@ -105,7 +105,7 @@ func (b *settling) copyToArchive(list []finished, all alike) (int64, error) {
 	for i := range list {
 		e := list[i].e
 		values = append(values, int64(e.ID), int64(e.Fence), int64(e.Next.Attempt), e.NewResult(), jsonText(e.Outcome.Result),
-			b.started(e.Started))
+			list[i].ran.began)
 	}
 	b.values = values
 	return b.execText(listOf(b.sql.Archive, shared, len(list)), values...)

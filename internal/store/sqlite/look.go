@@ -68,7 +68,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 		var i store.TaskInfo
 		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
 			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy},
-			textOf[task.Hold]{&i.Held}, &i.Agent, &i.Follows, &i.FailedTask)...); err != nil {
+			textOf[task.Hold]{&i.Held}, numberOf[task.Session]{&i.Session}, &i.Agent, &i.Follows, &i.FailedTask)...); err != nil {
 			return err
 		}
 		k := r.complete()
@@ -80,7 +80,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Spilled: k.Spilled, Key: k.Key,
 			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: r.outcome,
 			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, Deferrals: k.Deferrals, EverStarted: k.EverStarted, Fence: k.Fence,
-			Session: r.session, Agent: i.Agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
+			Session: i.Session, Agent: i.Agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
 			CreatedAt: k.CreatedAt, RunAt: k.RunAt, ClaimedAt: pointer(k.ClaimedAt), LeaseEnd: pointer(k.LeaseEnd),
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
 			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelRequested: pointer(asked),
@@ -98,7 +98,7 @@ func (t *snapshot) history(id task.ID) (list []store.AttemptInfo, err error) {
 		var a store.AttemptInfo
 		var started time.Time
 		if err := r.Scan(&a.Fence, &a.Session, &a.Policy, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, jsonOf{&a.Result}, &a.State,
-			timeOf{&started}, timeOf{&a.EndedAt}); err != nil {
+			timeOf{&started}, timeOf{&a.EndedAt}, &a.Agent, &a.ReapedSession, &a.ReapedBy); err != nil {
 			return err
 		}
 		a.StartedAt = pointer(started)

@@ -15,7 +15,6 @@ type record struct {
 	task.Task
 	outcome task.Verdict
 	err     string
-	session task.Session
 }
 
 // unclaimed returns where to scan the columns that a claim returns: those that it does not write itself. What few rows have
@@ -33,7 +32,7 @@ func (r *record) unclaimed() []any {
 func (r *record) fields() []any {
 	return append(r.unclaimed(),
 		textOf[string]{&r.Type}, textOf[task.State]{&r.State}, numberOf[int]{&r.Priority}, numberOf[task.PolicyHash]{&r.Policy},
-		timeOf{&r.ClaimedAt}, timeOf{&r.LeaseEnd}, numberOf[task.Session]{&r.session})
+		timeOf{&r.ClaimedAt}, timeOf{&r.LeaseEnd})
 }
 
 // complete gives the Task once the fields are filled.

@@ -119,6 +119,7 @@ CREATE TABLE task (
                      CONSTRAINT "after_if must be succeeded or any" CHECK (after_if = 'succeeded' OR after_if = 'any'),
     awaited          INTEGER,                    -- 1: others wait for its end, which leaves a note (ended_note)
     failed_task      INTEGER,                    -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
+    ran_session      INTEGER,                    -- of a row that is being reaped: the session that its attempt ran in
     first_due        TEXT,                       -- of a row of a region that is retried: when it was due before; NULL: run_at
     spilled_from     TEXT                        -- the region that it was of until it had waited too long for that (spill_after)
 ) STRICT;
@@ -347,20 +348,21 @@ CREATE INDEX revived_note_batch ON revived_note (batch_id) WHERE batch_id IS NOT
 
 -- The history: one row for each settled attempt. A success at the first try has none: its row in the archive says it all.
 CREATE TABLE attempt (
-    task_id    INTEGER NOT NULL,
-    fence      INTEGER NOT NULL, -- that the settlement carried
-    ran_fence  INTEGER NOT NULL, -- that the task was given
-    session    INTEGER NOT NULL,
-    policy     INTEGER,          -- that it began with: policy.hash
-    phase      TEXT NOT NULL,
-    attempt    INTEGER NOT NULL,
-    outcome    TEXT NOT NULL,
-    error      TEXT,
-    output     TEXT,
-    result     TEXT,
-    state      TEXT NOT NULL,    -- of the task afterwards
-    started_at TEXT,
-    ended_at   TEXT NOT NULL,
+    task_id     INTEGER NOT NULL,
+    fence       INTEGER NOT NULL, -- that the settlement carried
+    ran_fence   INTEGER NOT NULL, -- that the task was given
+    session     INTEGER NOT NULL, -- that settled it
+    ran_session INTEGER,          -- that it ran in, where another session reaped it; NULL: the one that settled it
+    policy      INTEGER,          -- that it began with: policy.hash
+    phase       TEXT NOT NULL,
+    attempt     INTEGER NOT NULL,
+    outcome     TEXT NOT NULL,
+    error       TEXT,
+    output      TEXT,
+    result      TEXT,
+    state       TEXT NOT NULL,    -- of the task afterwards
+    started_at  TEXT,             -- of one that was reaped, when its row was claimed; NULL: it never started
+    ended_at    TEXT NOT NULL,
     PRIMARY KEY (task_id, fence)
 ) STRICT;
 

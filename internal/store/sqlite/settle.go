@@ -2,10 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
@@ -96,6 +96,13 @@ type settling struct {
 type finished struct {
 	i       int               // its place in the call
 	e, told *store.Settlement // with what the store has added to it, and as it was told
+	ran     ran
+}
+
+// ran is what the history says of where an attempt ran, and since when.
+type ran struct {
+	session any // NULL: in the session that settles it
+	began   any // NULL: it never started
 }
 
 func (b *settling) settle(i int, e *store.Settlement) error {
@@ -143,15 +150,19 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 	if err := b.note(e); err != nil {
 		return err
 	}
+	at, err := b.ran(e)
+	if err != nil {
+		return err
+	}
 	if ends {
-		b.ends[e.ID], b.list = 0, append(b.list, finished{i, e, told})
+		b.ends[e.ID], b.list = 0, append(b.list, finished{i, e, told, at})
 		return nil
 	}
 	n, err := b.release(e)
 	if err != nil {
 		return err
 	}
-	return b.answer(finished{i, e, told}, n == 1)
+	return b.answer(finished{i, e, told, at}, n == 1)
 }
 
 // answer notes whether a settlement was applied.
@@ -162,7 +173,7 @@ func (b *settling) answer(f finished, applied bool) error {
 	b.w.settledOne(f.e.ID)
 	b.answers[f.i] = store.Applied
 	b.applied = append(b.applied, f.e)
-	return b.remember(f.told)
+	return b.remember(f.told, f.ran)
 }
 
 // unapplied answers for a settlement that changed nothing.
@@ -220,8 +231,22 @@ func (b *settling) note(e *store.Settlement) error {
 	return err
 }
 
+// ran returns where an attempt ran, and since when. Of one that was reaped the row says it, and nothing is read for any other.
+func (b *settling) ran(e *store.Settlement) (r ran, err error) {
+	if e.Reaped() {
+		err = b.row([]any{&r.session, &r.began}, b.sql.Ran, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil // another has the row: it is not settled
+		}
+	}
+	if e.Started >= 0 {
+		r.began = stamp(b.now.Add(-e.Started))
+	}
+	return r, err
+}
+
 // remember writes the history.
-func (b *settling) remember(e *store.Settlement) error {
+func (b *settling) remember(e *store.Settlement, at ran) error {
 	if !e.InHistory() {
 		return nil
 	}
@@ -229,8 +254,8 @@ func (b *settling) remember(e *store.Settlement) error {
 	_, err := b.exec(b.sql.AddAttempt, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("ran_fence", int64(e.RanFence)),
 		arg("session", int64(b.session)), arg("phase", string(e.Phase)), arg("attempt", int64(e.Attempt)),
 		arg("outcome", string(o.Verdict)), arg("error", null(o.Error)), arg("output", null(o.Output)),
-		arg("result", jsonText(o.Result)), arg("state", string(e.Next.State)), arg("started_at", b.started(e.Started)),
-		arg("now", b.at))
+		arg("result", jsonText(o.Result)), arg("state", string(e.Next.State)), arg("started_at", at.began),
+		arg("ran_session", at.session), arg("now", b.at))
 	return err
 }
 
@@ -272,14 +297,6 @@ func (b *settling) insertFollowers() error {
 	}
 	_, err := b.exec(b.sql.InsertFollowers, arg("ids", jsonList(b.archived)))
 	return err
-}
-
-// started returns when something began that long ago; NULL where it never did (ago < 0).
-func (b *settling) started(ago time.Duration) any {
-	if ago < 0 {
-		return nil
-	}
-	return stamp(b.now.Add(-ago))
 }
 
 func jsonText(j json.RawMessage) any {

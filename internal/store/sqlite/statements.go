@@ -43,10 +43,10 @@ type statements struct {
 	FindSequences, ShowSequence, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
 	KeepActivity, ActivityTop, Activity, DeleteActivity                                                   *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
-	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
-	InsertOnFailed                                                                                                          *sqltext.Query
-	AnyOpenBatch, OfBatch, Tally                                                                                            *sqltext.Query
-	Attempt, Complete, Completed                                                                                            *sqltext.Query
+	NoteProgress, Archive, Copied, Release, Unapplied, Ran, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
+	InsertOnFailed                                                                                                               *sqltext.Query
+	AnyOpenBatch, OfBatch, Tally                                                                                                 *sqltext.Query
+	Attempt, Complete, Completed                                                                                                 *sqltext.Query
 	// renew.sql, ping.sql, session.sql, sweep.sql
 	Renew, RenewWithProgress                                  *sqltext.Query
 	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query

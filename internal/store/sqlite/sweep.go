@@ -67,12 +67,14 @@ func silentList(silent []store.Sighting) string {
 func (t *tx) scanReaped(rows *sql.Rows) (store.Reaped, error) {
 	var r record
 	asked := false
-	if err := rows.Scan(append(r.fields(), &asked)...); err != nil {
+	var d store.Reaped
+	if err := rows.Scan(append(r.fields(), &asked, &d.RanSession, &d.RanAgent)...); err != nil {
 		return store.Reaped{}, err
 	}
-	row := r.complete()
-	row.CancelRequested = asked
-	return store.Reaped{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
+	d.Task = r.complete()
+	d.CancelRequested = asked
+	d.RanFence, d.Left = d.Fence-1, d.Deadline.Sub(t.now)
+	return d, nil
 }
 
 // Holders looks at the sessions that hold rows. It does not take the lock, and mostly nothing has expired.

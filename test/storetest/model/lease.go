@@ -197,6 +197,14 @@ func (s *Store) Sweep(
 	return out, nil
 }
 
+// nameOf returns the name of a session's agent; "": it is not known.
+func (s *Store) nameOf(session task.Session) string {
+	if a := s.agents[session]; a != nil {
+		return a.Name
+	}
+	return ""
+}
+
 // lasts returns the presence of the session, or 0 if it has left or its row was removed.
 func (s *Store) lasts(session task.Session) time.Duration {
 	a := s.agents[session]
@@ -208,8 +216,12 @@ func (s *Store) lasts(session task.Session) time.Duration {
 
 // reapRow makes the row the session's for reaping.
 func (s *Store) reapRow(r *Row, session task.Session, reapFor time.Duration, now time.Time) store.Reaped {
+	if r.Claim != 0 {
+		r.Ran = r.Session // else another has reaped it, and died
+	}
 	reaped := store.Reaped{
-		RanFence: r.Fence, Present: s.present(r.Session, now), Detached: r.Detached, Left: r.Deadline.Sub(now),
+		RanFence: r.Fence, RanSession: r.Ran, RanAgent: s.nameOf(r.Ran),
+		Present: s.present(r.Session, now), Detached: r.Detached, Left: r.Deadline.Sub(now),
 	}
 	r.Fence++
 	r.Session, r.Claim = session, 0

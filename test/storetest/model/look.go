@@ -32,6 +32,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 		info.FollowedBy = f.ID
 	}
 	for _, a := range s.attempts[id] {
+		a.Agent, a.ReapedBy = s.nameOf(a.Session), s.nameOf(a.ReapedSession)
 		info.History = append(info.History, a.AttemptInfo)
 	}
 	return &info, nil
@@ -103,9 +104,12 @@ func (s *Store) info(r *Row) store.TaskInfo {
 	if r.FailedTask != r.ID {
 		i.FailedTask = r.FailedTask
 	}
-	if a := s.agents[r.Session]; a != nil {
-		i.Agent = a.Name
+	for _, a := range s.attempts[r.ID] {
+		if a.Settled == r.Fence-1 { // it was the last, and no session has claimed the row since
+			i.Session = a.Session
+		}
 	}
+	i.Agent = s.nameOf(i.Session)
 	return i
 }
 

@@ -103,6 +103,7 @@ type Row struct {
 	EverStarted bool
 	Fence       task.Fence
 	Session     task.Session // the last holder, also once it no longer holds the row, which the state shows
+	Ran         task.Session // of a row that is being reaped: the session that its attempt ran in
 	Claim       int64        // 0 where no claim holds it
 	Policy      task.PolicyHash
 	LeaseEnd    time.Time // zero where no session holds it, and nothing of an earlier hold may be at work

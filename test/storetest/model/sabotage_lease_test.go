@@ -173,6 +173,13 @@ func sweepSabotages() []sabotage {
 		}), 0), "sweep/what a sweep returns and writes"},
 		{"takes the attempt back", sweeping(nil, each(func(r *model.Row, _ *store.Reaped) { r.Attempt-- }), 0),
 			"sweep/what a sweep returns and writes"},
+		{"takes the reaper for the agent that lost the row", sweeping(nil, each(func(r *model.Row, _ *store.Reaped) { r.Ran = r.Session }), 0),
+			"history/the agent that lost it"},
+		{"takes a dead reaper for it", sweeping(func(r *model.Row) {
+			if r.State.Running() && r.Claim == 0 {
+				r.Ran = r.Session
+			}
+		}, nil, 0), "history/the agent that lost it, whose reaper died"},
 		{"takes the session to be present", sweeping(nil, each(func(_ *model.Row, s *store.Reaped) { s.Present = true }), 0),
 			"sweep/dead by its session's silence"},
 		{"takes the session to be gone", sweeping(nil, each(func(_ *model.Row, s *store.Reaped) { s.Present = false }), 0),

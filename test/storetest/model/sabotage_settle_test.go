@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -155,6 +156,17 @@ func historySabotages() []sabotage {
 		{"takes what never started for started", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Started = max(e.Started, 0)
 		}), "history/each attempt, oldest first"},
+		{"has a lost attempt start when it is reaped", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
+			e.Started = max(e.Started, 0)
+		}), "history/the agent that lost it"},
+		{"takes each session for a reaper", after(func(m *storetest.OnModel, rows []store.Settlement, _ []store.Answer) {
+			m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) {
+				for i := range attempts[rows[0].ID] {
+					a := &attempts[rows[0].ID][i]
+					a.ReapedSession = cmp.Or(a.ReapedSession, a.Session)
+				}
+			})
+		}), "history/an attempt that its own session reaps"},
 		{"writes history of what it refused", after(func(m *storetest.OnModel, rows []store.Settlement, _ []store.Answer) {
 			m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) {
 				attempts[rows[0].ID] = make([]model.Attempt, 1)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -83,7 +84,7 @@ func (s *Store) isSettled(session task.Session, e store.Settlement) bool {
 		return true
 	}
 	for _, a := range s.attempts[e.ID] {
-		if a.Settled == e.Fence && a.Session == session {
+		if a.Settled == e.Fence && cmp.Or(a.ReapedSession, a.Session) == session {
 			return true
 		}
 	}
@@ -101,9 +102,9 @@ func (s *Store) remember(r *Row, session task.Session, e store.Settlement, now t
 		Outcome: e.Outcome.Verdict, Error: e.Outcome.Error, Output: e.Outcome.Output, Result: e.Outcome.Result,
 		State: e.Next.State, EndedAt: now,
 	}}
-	if e.Started >= 0 {
-		started := now.Add(-e.Started)
-		a.StartedAt = &started
+	a.StartedAt = known(began(r, e, now))
+	if e.Reaped() && r.Ran != session {
+		a.Session, a.ReapedSession = r.Ran, session
 	}
 	if !e.InHistory() {
 		r.first = &a
@@ -127,7 +128,7 @@ func (r *Row) end(e store.Settlement) {
 		r.Outcome, r.Error = verdict, reason
 	}
 	r.note(e.Report)
-	r.Detached, r.PingDue = false, time.Time{}
+	r.Detached, r.PingDue, r.Ran = false, time.Time{}, 0
 }
 
 // finish is the rest of it for a row that goes to the archive.
@@ -135,9 +136,18 @@ func (r *Row) finish(e store.Settlement, now time.Time) {
 	r.Output = e.Outcome.Output
 	r.FinishedAt = now
 	r.outlast(e)
-	if e.Started >= 0 {
-		r.StartedAt = now.Add(-e.Started)
+	r.StartedAt = began(r, e, now)
+}
+
+// began is when an attempt began: of one that was reaped, when its row was claimed. Zero: it never did.
+func began(r *Row, e store.Settlement, now time.Time) time.Time {
+	switch {
+	case e.Started >= 0:
+		return now.Add(-e.Started)
+	case e.Reaped():
+		return r.ClaimedAt
 	}
+	return time.Time{}
 }
 
 // outlast forgets the lease's end, unless something of the attempt may be at work until then, whatever becomes of the row.

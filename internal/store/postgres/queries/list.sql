@@ -12,5 +12,5 @@ SELECT {info_columns} FROM (
     (SELECT {listed_columns region=region spilled=false}, NULL, false, {followed of=follow.} AS follows, NULL, NULL
      FROM {schema}.follow WHERE {followers} ORDER BY id DESC LIMIT @limit)
     ORDER BY id DESC LIMIT @limit
-) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
+) AS t {ran_on}
 ORDER BY t.id DESC

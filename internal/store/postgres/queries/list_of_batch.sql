@@ -12,5 +12,5 @@ SELECT {info_columns} FROM (
     (SELECT {listed_columns region=region spilled=false}, finished_at, false, NULL, NULL, nullif(failed_task, id)
      FROM {schema}.task_archive WHERE {finished} ORDER BY {order_finished} DESC LIMIT @limit)
     ORDER BY id DESC LIMIT @limit
-) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
+) AS t {ran_on}
 ORDER BY t.id DESC

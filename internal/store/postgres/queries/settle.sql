@@ -6,15 +6,19 @@
 -- the ids. So there is no join, and nothing that the planner could do differently on a bad day. The state is not in the
 -- condition, since another index than the primary key's could serve it; a row without claim has no holder.
 --
--- What is written follows from the settlement alone, and store.Settlement decides it. Only two things are for the row to
--- say: until when its lease lasts, and whether its cancellation was requested.
+-- What is written follows from the settlement alone, and store.Settlement decides it. Only three things are for the row to
+-- say: until when its lease lasts, whether its cancellation was requested, and, where the attempt was reaped
+-- (Settlement.Reaped), in which session it ran and when that claimed it.
 WITH hit AS MATERIALIZED (
     SELECT t.id, t.type, t.state, t.priority, coalesce(t.spilled_from, t.region) AS region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
         t.max_attempts, t.created_at, t.fence, t.session, t.policy, t.lease_until, t.claimed_at, t.deadline, t.result,
         t.cancel_requested_at, t.cancel_requested_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round,
         t.cause, t.rollback_payload, t.lock, t.sequence, t.after, t.after_if, t.awaited, t.tenant, t.failed_task,
+        CASE WHEN i.ran_fence < i.i_fence THEN t.ran_session END AS ran_session,
+        CASE WHEN i.started >= 0 THEN now() - i.started * interval '1 microsecond'
+            WHEN i.ran_fence < i.i_fence THEN t.claimed_at END AS started_at,
         i.next, i.next_attempt, i.next_deferrals, i.next_ever_started, i.verdict, i.next_error, i.next_result, i.next_output,
-        i.started, i.keep, i.phase, i.ran_attempt, i.ran_fence, i.ran_error, i.new_progress, i.new_message, i.new_checkpoint,
+        i.keep, i.phase, i.ran_attempt, i.ran_fence, i.ran_error, i.new_progress, i.new_message, i.new_checkpoint,
         i.silent, i.finished, i.new_result, i.new_cause, CASE WHEN t.failed_task IS NULL THEN nullif(i.on_failed, '') END AS on_failed
     FROM unnest(
         @ids::bigint[], @fences::bigint[], @states::text[], @attempts::integer[], @deferrals::integer[],
@@ -35,7 +39,7 @@ WITH hit AS MATERIALIZED (
             held.cancel_requested_by, held.message,
             held.progress, held.checkpoint, held.batch_id, held.round, held.cause, held.rollback_payload,
             held.lock, held.sequence, held.after, held.after_if, held.awaited, held.tenant,
-            held.failed_task
+            held.failed_task, held.ran_session
         FROM {schema}.task AS held
         WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = @session AND held.claim IS NOT NULL
           AND NOT (i.cancel_unseen AND held.cancel_requested_at IS NOT NULL)
@@ -49,8 +53,7 @@ WITH hit AS MATERIALIZED (
         next_ever_started AS end_ever_started, nullif(verdict, '') AS end_outcome, nullif(next_error, '') AS end_error,
         CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END AS end_result,
         nullif(next_output, '') AS end_output,
-        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END AS end_started_at,
-        now() AS end_finished_at,
+        started_at AS end_started_at, now() AS end_finished_at,
         CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END AS end_lease_until,
         cancel_requested_at AS end_cancel_requested_at, cancel_requested_by AS end_cancel_requested_by,
         coalesce(nullif(new_message, ''), message) AS end_message,
@@ -93,14 +96,14 @@ WITH hit AS MATERIALIZED (
         lease_until = CASE WHEN (@after_lease::boolean[])[width_bucket(t.id, @ids::bigint[])] THEN t.lease_until END,
         fence = t.fence + 1, claim = NULL, claimed_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL,
         ping_due = NULL,
-        detached = NULL
+        detached = NULL, ran_session = NULL
     WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))
 ), history AS (
     INSERT INTO {schema}.attempt (
-        task_id, fence, ran_fence, session, policy, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
-    SELECT id, fence, ran_fence, session, policy, phase, ran_attempt, verdict, nullif(ran_error, ''), nullif(next_output, ''),
-        nullif(next_result, '')::jsonb, next,
-        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()
+        task_id, fence, ran_fence, session, ran_session, policy, phase, attempt, outcome, error, output, result, state, started_at,
+        ended_at)
+    SELECT id, fence, ran_fence, session, nullif(ran_session, session), policy, phase, ran_attempt, verdict, nullif(ran_error, ''),
+        nullif(next_output, ''), nullif(next_result, '')::jsonb, next, started_at, now()
     FROM hit WHERE keep
 ), counted AS (
     INSERT INTO {schema}.batch_delta (

@@ -34,10 +34,12 @@ WITH present AS MATERIALIZED (
 )
 UPDATE {schema}.task AS t SET
     fence = greatest(least(t.fence, 4611686018426339328), 0) + 1, session = @session, claim = 0,
+    ran_session = CASE WHEN t.claim = 0 THEN t.ran_session ELSE t.session END, -- also where its reaper has died
     lease_until = now() + @length::bigint * interval '1 microsecond',
     detached = NULL, ping_due = NULL
 WHERE t.id = ANY (ARRAY(SELECT id FROM dead))
 RETURNING {task_columns},
     t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)), t.id = ANY (ARRAY(SELECT id FROM dead WHERE detached)),
     t.cancel_requested_at IS NOT NULL AND t.state = 'running',
-    coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)
+    coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0),
+    t.ran_session, (SELECT a.name FROM {schema}.agent AS a WHERE a.session = t.ran_session)

@@ -2,19 +2,24 @@
 -- A task as an operator sees it. After task_columns the columns are in the order of scanInfos, here and in the lists.
 SELECT {task_columns region=region spilled=spilled},
     finished_at, output, detached, progress, message, cancel_requested_at, cancel_requested_by, ifnull(held, ''),
-    ifnull((SELECT name FROM agent WHERE session = tasks.session), ''), ifnull(follows, 0), ifnull(failed_task, 0)
+    {ran_session of=tasks.},
+    ifnull((SELECT name FROM agent WHERE session = {ran_session of=tasks.}), ''), ifnull(follows, 0), ifnull(failed_task, 0)
 FROM tasks WHERE id = @id;
 
 -- name: history
-SELECT ran_fence, session, ifnull(policy, 0), phase, attempt, outcome, ifnull(error, ''), ifnull(output, ''), result, state, started_at, ended_at
-FROM attempt WHERE task_id = @id ORDER BY fence;
+SELECT h.ran_fence, ifnull(h.ran_session, h.session), ifnull(h.policy, 0), h.phase, h.attempt, h.outcome, ifnull(h.error, ''),
+    ifnull(h.output, ''), h.result, h.state, h.started_at, h.ended_at,
+    ifnull((SELECT name FROM agent WHERE session = ifnull(h.ran_session, h.session)), ''), iif(h.ran_session IS NULL, 0, h.session),
+    ifnull((SELECT name FROM agent WHERE session = h.session AND h.ran_session IS NOT NULL), '')
+FROM attempt AS h WHERE h.task_id = @id ORDER BY h.fence;
 
 -- name: list_live
 -- {where} are the conditions of a filter (conditions in list.go): one text for all filters could use no index.
 SELECT {task_columns region=ifnull(spilled_from,region) spilled=(ifnull(spilled_from,'')<>'')},
     NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_requested_at,
     cancel_requested_by, ifnull(held, ''),
-    ifnull((SELECT name FROM agent WHERE session = task.session), ''), 0, ifnull(nullif(failed_task, id), 0)
+    {ran_session of=task.},
+    ifnull((SELECT name FROM agent WHERE session = {ran_session of=task.}), ''), 0, ifnull(nullif(failed_task, id), 0)
 FROM task WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 
@@ -22,7 +27,8 @@ ORDER BY id DESC LIMIT @limit;
 -- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in list.go).
 SELECT {task_columns region=region spilled=false},
     finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by, '',
-    ifnull((SELECT name FROM agent WHERE session = task_archive.session), ''), 0, ifnull(nullif(failed_task, id), 0)
+    {ran_session of=task_archive.},
+    ifnull((SELECT name FROM agent WHERE session = {ran_session of=task_archive.}), ''), 0, ifnull(nullif(failed_task, id), 0)
 FROM task_archive {index} WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 
@@ -30,7 +36,7 @@ ORDER BY id DESC LIMIT @limit;
 -- As list_live, of followers.
 SELECT {task_columns region=region spilled=spilled},
     NULL AS finished_at, NULL AS output, 0 AS detached, NULL AS progress, NULL AS message, NULL AS cancel_requested_at,
-    NULL AS cancel_requested_by, '', '', ifnull(follows, 0), 0
+    NULL AS cancel_requested_by, '', 0, '', ifnull(follows, 0), 0
 FROM followers WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 

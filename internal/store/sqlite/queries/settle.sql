@@ -1,12 +1,16 @@
 -- The end of a lease. A row is archived or released if session and fence still hold it. What is written follows from the
--- settlement alone, and store.Settlement decides it. Only two things are for the row to say: until when its lease lasts, and
--- whether its cancellation was requested.
+-- settlement alone, and store.Settlement decides it. Only three things are for the row to say: until when its lease lasts,
+-- whether its cancellation was requested, and, where the attempt was reaped, in which session it ran and when that claimed it.
 
 -- name: note_progress
 -- Writes the last progress updates of a row before it is settled. @cancel_seen: also of a row whose cancellation was requested.
 UPDATE task SET progress = ifnull(@progress, progress), message = ifnull(@message, message), checkpoint = ifnull(@checkpoint, checkpoint)
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running')
     AND (cancel_requested_at IS NULL OR @cancel_seen);
+
+-- name: ran
+-- Of a row that is being reaped: the session that its attempt ran in, where that is another, and when that claimed it.
+SELECT nullif(ran_session, session), claimed_at FROM task WHERE id = @id AND fence = @fence AND session = @session;
 
 -- name: archive
 -- Copies finished rows; delete_archived deletes all of a call at once. The result stays where new_result is false. For several
@@ -45,7 +49,7 @@ UPDATE task SET state = @state, fence = fence + 1, attempt = @attempt, deferrals
     first_due = iif(region IS NULL OR @due_anew, NULL, ifnull(first_due, run_at)), -- a row of no region, or of none any more, needs none
     lease_until = iif(@after_lease, lease_until, NULL),
     claim = NULL, claimed_at = NULL, detached = NULL, ping_due = NULL, cancel_requested_at = NULL,
-    cancel_requested_by = NULL
+    cancel_requested_by = NULL, ran_session = NULL
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running')
     AND (cancel_requested_at IS NULL OR @cancel_seen);
 
@@ -61,8 +65,9 @@ SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = @id AND fence = @fence + 1 
     EXISTS (SELECT 1 FROM task WHERE id = @id AND cancel_requested_at IS NOT NULL);
 
 -- name: add_attempt
-INSERT INTO attempt (task_id, fence, ran_fence, session, policy, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
-VALUES (@id, @fence, @ran_fence, @session, (SELECT policy FROM task WHERE id = @id), @phase, @attempt, @outcome, @error, @output, @result, @state, @started_at, @now);
+INSERT INTO attempt (task_id, fence, ran_fence, session, ran_session, policy, phase, attempt, outcome, error, output, result, state, started_at,
+    ended_at)
+VALUES (@id, @fence, @ran_fence, @session, @ran_session, (SELECT policy FROM task WHERE id = @id), @phase, @attempt, @outcome, @error, @output, @result, @state, @started_at, @now);
 
 -- name: insert_on_failed
 -- Inserts the row of on_failed for a task that is in the archive, and still in the hot table.

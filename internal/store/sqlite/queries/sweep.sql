@@ -35,6 +35,7 @@ ORDER BY t.id LIMIT @limit;
 -- name: reap
 -- Claims such rows for the session, to decide what becomes of them. That needs no documents. The fence: see claim_set.
 UPDATE task SET fence = max(min(fence, 4611686018426339328), 0) + 1, session = @session, claim = 0, lease_until = @until,
+    ran_session = iif(claim = 0, ran_session, session), -- also where its reaper has died
     detached = NULL, ping_due = NULL
 WHERE id IN (SELECT value FROM json_each(@ids))
 RETURNING {reaped_columns};
@@ -50,7 +51,8 @@ WHERE t.id = @id AND t.state IN ('running', 'rollback_running')
 
 -- name: adopt
 -- reap of one row, by the fence of its attempt.
-UPDATE task SET fence = @fence + 1, session = @session, claim = 0, lease_until = @until, detached = NULL, ping_due = NULL
+UPDATE task SET fence = @fence + 1, session = @session, claim = 0, lease_until = @until, detached = NULL, ping_due = NULL,
+    ran_session = iif(claim = 0, ran_session, session)
 WHERE id = @id
 RETURNING {reaped_columns};
 

@@ -4,4 +4,4 @@ id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labe
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 AND lock IS NULL AND sequence IS NULL AND tenant IS NULL AND after IS NULL AND NOT {spilled} THEN NULL
         ELSE json_array(batch_id, cause, round, lock, sequence, tenant,
             json(iif(after IS NULL, 'false', 'true')), json(iif({spilled}, 'true', 'false'))) END,
-    type, state, priority, policy, claimed_at, lease_until, session
+    type, state, priority, policy, claimed_at, lease_until

@@ -38,6 +38,7 @@ CREATE TABLE "schema_of_a_release".task (
     first_due        timestamptz, -- of a row of a region that is retried: when it was due before; NULL: run_at
     batch_id         bigint,
     failed_task      bigint,      -- for which it was inserted (on_failed); its own id: its own failure has its row; NULL: neither
+    ran_session      bigint,      -- of a row that is being reaped: the session that its attempt ran in
     attempt          integer NOT NULL DEFAULT 0,
     deferrals        integer NOT NULL DEFAULT 0,
     max_attempts     integer,
@@ -360,20 +361,21 @@ CREATE INDEX revived_note_batch ON "schema_of_a_release".revived_note (batch_id)
 
 -- The history: one row for each attempt that was settled, except where a task was done at its first try.
 CREATE TABLE "schema_of_a_release".attempt (
-    task_id    bigint NOT NULL,
-    fence      bigint NOT NULL, -- of the settlement
-    ran_fence  bigint NOT NULL, -- that the task was given
-    session    bigint NOT NULL,
-    policy     bigint,          -- that it began with: policy.hash
-    started_at timestamptz,
-    ended_at   timestamptz NOT NULL,
-    attempt    integer NOT NULL,
-    phase      text NOT NULL,
-    outcome    text NOT NULL,
-    state      text NOT NULL,   -- of the task, after it
-    error      text,
-    output     text,
-    result     jsonb,
+    task_id     bigint NOT NULL,
+    fence       bigint NOT NULL, -- of the settlement
+    ran_fence   bigint NOT NULL, -- that the task was given
+    session     bigint NOT NULL, -- that settled it
+    ran_session bigint,          -- that it ran in, where another session reaped it; NULL: the one that settled it
+    policy      bigint,          -- that it began with: policy.hash
+    started_at  timestamptz,     -- of one that was reaped, when its row was claimed; NULL: it never started
+    ended_at    timestamptz NOT NULL,
+    attempt     integer NOT NULL,
+    phase       text NOT NULL,
+    outcome     text NOT NULL,
+    state       text NOT NULL,   -- of the task, after it
+    error       text,
+    output      text,
+    result      jsonb,
     PRIMARY KEY (task_id, fence)
 );
 
