@@ -86,7 +86,7 @@ func isNumber(cell any) bool {
 // givesWay says how columns of a name give way on a narrow terminal. To which width they may be cut; 0: they are not. In which order they are
 // left out where cutting is not enough; 0: never. And whether what is cut goes on in further lines, which is for last columns.
 func givesWay(column string) (least, drop int, wrap bool) {
-	const short, medium, long, name, table = 8, 12, 24, 16, 5
+	const short, medium, long, name, table, agent = 8, 12, 24, 16, 5, 5
 	switch column {
 	case "NAME", "TYPE":
 		return name, 0, false
@@ -94,6 +94,8 @@ func givesWay(column string) (least, drop int, wrap bool) {
 		return medium, 0, false
 	case "TABLE":
 		return medium, table, false
+	case "AGENT":
+		return medium, agent, false
 	case "FIRES", "FROM", "THROUGH", "AFTER":
 		return short, 0, false
 	case "ERROR", "FAILURE", "NOTE", "REASON", "STAYS BECAUSE", "TYPES", "PROVEN":

@@ -38,7 +38,9 @@ func (id *taskID) UnmarshalText(text []byte) error {
 
 // Help gives examples.
 func (taskShowCmd) Help() string {
-	return "Examples:\n\n    leasehold task show 4211\n    leasehold task show 4211 -o json"
+	return "The history names the agent that each attempt ran on. Of an attempt that was lost it also names\n" +
+		"the agent that reaped it, and STARTED is the time at which it was claimed.\n\n" +
+		"Examples:\n\n    leasehold task show 4211\n    leasehold task show 4211 -o json"
 }
 
 // Run shows the task.
@@ -143,14 +145,14 @@ func showHistory(w io.Writer, history []ops.Attempt) error {
 	if len(history) == 0 {
 		return nil
 	}
-	const most = 80
-	t := newTable(table.Row{"PHASE", "ATTEMPT", "OUTCOME", "BECAME", "STARTED", "TOOK", "ERROR"})
+	const most, mostName = 80, 40
+	t := newTable(table.Row{"PHASE", "ATTEMPT", "OUTCOME", "BECAME", "STARTED", "TOOK", "AGENT", "ERROR"})
 	for _, h := range history {
 		started, took := "", ""
 		if h.StartedAt != nil {
 			started, took = ops.Time(*h.StartedAt), ops.Duration(h.Took)
 		}
-		t.AppendRow(table.Row{h.Phase, h.Attempt, h.Outcome, h.State, started, took, ops.OneLine(h.Error, most)})
+		t.AppendRow(table.Row{h.Phase, h.Attempt, h.Outcome, h.State, started, took, h.RanOn(mostName), ops.OneLine(h.Error, most)})
 	}
 	if _, err := fmt.Fprintln(w, "\nhistory"); err != nil {
 		return err

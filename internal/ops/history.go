@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -25,6 +26,24 @@ func History(i *Task) []Attempt {
 		}
 	}
 	return all
+}
+
+// RanOn returns the name of the agent that the attempt ran on, and the one that reaped it, if that was another. A name has most
+// characters at most.
+func (a *Attempt) RanOn(most int) string {
+	ran := agentOf(a.Agent, a.Session, most)
+	if a.ReapedSession == 0 {
+		return ran
+	}
+	return ran + ", reaped by " + agentOf(a.ReapedBy, a.ReapedSession, most)
+}
+
+// agentOf names an agent: by its session where its name is not known any more.
+func agentOf(name string, session task.Session, most int) string {
+	if name == "" {
+		return fmt.Sprintf("session %d", session)
+	}
+	return OneLine(name, most)
 }
 
 // counts reports whether the nth attempt of the history used up one of the task's attempts, as task.Decide has decided. One that

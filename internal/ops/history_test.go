@@ -22,6 +22,19 @@ func TestHistory(t *testing.T) {
 	require.Empty(t, History(&Task{}))
 }
 
+// The agent that an attempt ran on is named before the one that settled it.
+func TestRanOn(t *testing.T) {
+	for want, a := range map[string]store.AttemptInfo{
+		"web-1":                              {Session: 7, Agent: "web-1"},
+		"session 7":                          {Session: 7},
+		"web-1, reaped by web-2":             {Session: 7, Agent: "web-1", ReapedSession: 9, ReapedBy: "web-2"},
+		"session 7, reaped by session 9":     {Session: 7, ReapedSession: 9},
+		`a\x1b[2J, reaped by an-agent-with…`: {Session: 7, Agent: "a\x1b[2J", ReapedSession: 9, ReapedBy: "an-agent-with-a-long-name"},
+	} {
+		require.Equal(t, want, (&Attempt{AttemptInfo: a}).RanOn(14))
+	}
+}
+
 // A deferral past the limit is not said to be free.
 func TestSummaryOfDeferralsThatCount(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)

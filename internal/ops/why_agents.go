@@ -206,10 +206,7 @@ func (k candidates) expected(w *store.Situation) *time.Time {
 func whyRunning(w *store.Situation, t *Task) Reason {
 	r := Reason{Kind: WhyRunning, Since: t.ClaimedAt, Agent: t.Agent}
 	i := slices.IndexFunc(w.Agents, func(a store.AgentInfo) bool { return a.Session == t.Session })
-	agent := OneLine(t.Agent, mostName)
-	if agent == "" {
-		agent = fmt.Sprintf("session %d", t.Session)
-	}
+	agent := agentOf(t.Agent, t.Session, mostName)
 	if i < 0 && !t.Detached {
 		r.Kind = WhyAgentGone
 		r.Text = fmt.Sprintf("agent %s, which runs it, is gone: another agent requeues it when its lease has expired%s", agent, leaseLeft(w))

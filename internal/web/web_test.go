@@ -124,6 +124,34 @@ func TestHostileRow(t *testing.T) {
 	require.NotContains(t, page, "<script>alert")
 }
 
+// TestLostAttempt names the agent that an attempt ran on, and the one that reaped it.
+func TestLostAttempt(t *testing.T) {
+	const evil = `one"><script>alert(1)</script>`
+	r := newRig(t)
+	ctx := t.Context()
+	id := r.enqueue(store.EnqueueRequest{Type: "x"})
+	join := func(name string) task.Session {
+		s, err := r.store.Join(ctx, store.Agent{Name: name, Workers: 1, Types: []string{"x"}, Presence: time.Hour})
+		require.NoError(t, err)
+		return s
+	}
+	one, two := join(evil), join("two")
+	_, err := r.store.Claim(ctx, store.Claim{Session: one, Number: 1, Wants: []store.Want{{Type: "x", Phase: task.Run, N: 1, Window: time.Hour}}})
+	require.NoError(t, err)
+	require.NoError(t, r.store.Leave(ctx, one))
+	lost, err := r.store.Sweep(ctx, two, 1, time.Minute, func() store.View { return store.View{Now: time.Now(), Calm: time.Hour} })
+	require.NoError(t, err)
+	require.Len(t, lost, 1)
+	answers, err := r.store.Settle(ctx, two, []store.Settlement{{
+		ID: id, Fence: lost[0].Fence, RanFence: lost[0].RanFence, Phase: task.Run, Attempt: 1, Started: -1, Outcome: task.Outcome{Verdict: task.Lost},
+		Next: task.Transition{State: task.StateFailed, Attempt: 1, EverStarted: true},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []store.Answer{store.Applied}, answers)
+	page := r.get(200, fmt.Sprintf("/tasks/%d", id), "&lt;/script&gt;, reaped by two</td>", "<th>agent</th><td>one&#34;&gt;&lt;script&gt;")
+	require.NotContains(t, page, "<script>alert")
+}
+
 // TestHeaders has every answer say what a browser may do with it.
 func TestHeaders(t *testing.T) {
 	r := newRig(t)

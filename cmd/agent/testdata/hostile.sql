@@ -30,10 +30,10 @@ INSERT INTO task_archive (id, type, state, priority, run_at, payload, created_at
 VALUES (8000000001, 'invoice.send', 'failed', 0, {-73 hours}, '{"card":"4111","n":1}', {-73 hours}, 3, 0, 1, 99, 1, 'failed',
         'attempt 3 of 3 failed: answered 500: ESC[2Jno such invoice, RLO in 北京 or anywhere else in the whole wide world',
         'a line that is printed by the task and is much longer than a terminal of eighty columns is wide, which stays as it is' || char(10) || 'ESC[31mred CSI2J BEL', {-73 hours}, {-73 hours}, 1);
-INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, state, started_at, ended_at) VALUES
-    (8000000001, 97, 96, 1, 'run', 1, 'failed', 'answered 502: ESC[2J Bad Gateway, as the application behind the proxy was just being restarted', NULL, 'retry_pending', {-73 hours}, {-73 hours}),
-    (8000000001, 99, 98, 1, 'run', 2, 'timed_out', 'the attempt took longer than 30s', NULL, 'failed', {-73 hours}, {-73 hours}),
-    (9000000001, 12345678900, 12345678899, 1, 'run', 999, 'failed', 'exit code 1: the disk is full RLO', 'ESC[31m', 'retry_pending', {-73 hours}, {-73 hours});
+INSERT INTO attempt (task_id, fence, ran_fence, session, ran_session, phase, attempt, outcome, error, output, state, started_at, ended_at) VALUES
+    (8000000001, 97, 96, 1, NULL, 'run', 1, 'failed', 'answered 502: ESC[2J Bad Gateway, as the application behind the proxy was just being restarted', NULL, 'retry_pending', {-73 hours}, {-73 hours}),
+    (8000000001, 98, 97, 2, 1, 'run', 2, 'timed_out', 'the attempt took longer than 30s', NULL, 'failed', {-73 hours}, {-73 hours}),
+    (9000000001, 12345678900, 12345678899, 77, NULL, 'run', 999, 'failed', 'exit code 1: the disk is full RLO', 'ESC[31m', 'retry_pending', {-73 hours}, {-73 hours});
 
 INSERT INTO type_pause (type, paused_at, paused_by, reason) VALUES
     ('café.北京.emoji-👩‍🚀', {-73 hours}, 'alice@a-very-long-host-name.internal.example.com', 'the bank is down ESC[2J until further notice, says its support, which may take the whole night');
