@@ -9,7 +9,7 @@ import "github.com/leasehold/leasehold/internal/task"
 // follow makes l the lease that comes after earlier on the same row; nil: there is none. It reports whether anything of earlier
 // attempts was left and not known to be lost: it is stopped now.
 func (l *Lease) follow(earlier *Lease) (stopped bool) {
-	if l.earlier = earlier.unended(); l.earlier == nil || l.earlier.isLost() {
+	if l.earlier = earlier.unended(); l.earlier == nil || !l.earlier.noteLost() {
 		return false
 	}
 	l.earlier.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away, and this agent has claimed it again"})
@@ -20,6 +20,15 @@ func (l *Lease) follow(earlier *Lease) (stopped bool) {
 func (l *Lease) isLost() bool {
 	c := l.Cause()
 	return c != nil && c.Verdict == task.Lost
+}
+
+// noteLost notes that the lease is lost, and reports whether that is new.
+func (l *Lease) noteLost() (isNew bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	isNew = !l.lost
+	l.lost = true
+	return isNew
 }
 
 // unended returns the last lease on the row, from l back, of which something is left here; nil: there is none.

@@ -27,6 +27,7 @@ type Keeper struct {
 	agent   store.Agent // Name, Version and Presence stay; mu is held for the rest
 	log     *slog.Logger
 	metrics *telemetry.Metrics
+	pulse   pulse
 
 	// unleased gets rows that the session holds in the store although the agent has no lease on them: their claim committed
 	// after the agent had stopped waiting for its reply. It gets them again with each heartbeat until they are settled.
@@ -107,6 +108,7 @@ func NewKeeper(o KeeperOptions) *Keeper {
 		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
 	k.longest = o.Agent.LongestStop()
+	k.pulse.clock, k.pulse.log, k.pulse.every = o.Clock, o.Log, Period(o.Agent.Presence)/4
 	return k
 }
 
@@ -180,7 +182,8 @@ func (k *Keeper) openAll(claim int64, rows []Row, sent time.Duration) (leases []
 	var cause *Cause
 	switch {
 	case !k.fit(): // the reply took so long that the session is about to expire
-		cause = &Cause{Verdict: task.Drained, Reason: "the store was out of reach"}
+		reason, _ := k.whyUnfit(k.until, k.stopAhead())
+		cause = &Cause{Verdict: task.Drained, Reason: reason}
 	case k.overtaken(sent):
 		cause = &Cause{Verdict: task.Drained, Reason: "the store's clock jumped while it was claimed"}
 	default:

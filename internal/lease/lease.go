@@ -79,6 +79,7 @@ type Lease struct {
 	cancelRequested   bool   // a cancellation was requested
 	isStart, isCheck  bool   // the attempt has started, or its check
 	over              bool
+	lost              bool // the agent knows that it has lost the row
 	detached          bool // the attempt goes on without the agent
 	completed         bool // the task has completed itself in the store: there is nothing left to settle
 }

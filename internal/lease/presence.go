@@ -25,6 +25,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	var writing sync.WaitGroup
 	writing.Go(func() { k.writeLoop(ctx) })
 	writing.Go(func() { k.lookLoop(ctx) })
+	writing.Go(func() { k.pulse.run(ctx.Done()) })
+	k.metrics.Outage.Excuse(k.pulse.excuses)
 	defer writing.Wait()
 	defer k.stopStopper()
 	period := Period(k.agent.Presence)
@@ -269,8 +271,7 @@ func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
 		switch {
 		case completed[i]:
 			l.complete()
-		case !l.Detached() && !l.isLost():
-			k.metrics.LeasesLost.Inc()
+		case !l.Detached() && k.CountLost(l):
 			k.log.Warn("lease lost: another holds the row", "task", l.task.ID, "type", l.task.Type, "fence", l.task.Fence)
 			l.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away"})
 		}
@@ -278,6 +279,14 @@ func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
 			k.Release(l)
 		}
 	}
+}
+
+// CountLost counts a lease that was found to be lost, and reports whether this is new.
+func (k *Keeper) CountLost(l *Lease) (isNew bool) {
+	if isNew = l.noteLost(); isNew {
+		k.metrics.LeasesLost.Inc()
+	}
+	return isNew
 }
 
 // setUntil sets the local time at which the session expires. k.mu is held.
@@ -314,7 +323,16 @@ func (k *Keeper) stopAhead() time.Duration {
 	return min(k.longest, k.agent.Presence-2*Period(k.agent.Presence))
 }
 
-// stopUnreachable stops all attempts: the store has been out of reach for so long that the session expires while they stop.
+// whyUnfit returns why no heartbeat has extended the session in time: the store was out of reach, or the process stood still, without which
+// there would be time left.
+func (k *Keeper) whyUnfit(until, ahead time.Duration) (reason string, still time.Duration) {
+	if still = k.pulse.since(until - k.agent.Presence); k.clock.Now()-still < until-ahead {
+		return fmt.Sprintf("the agent stood still for %s", still.Round(100*time.Millisecond)), still
+	}
+	return "the store was out of reach", 0
+}
+
+// stopUnreachable stops all attempts: no heartbeat has reached the store for so long that the session expires while they stop.
 func (k *Keeper) stopUnreachable() {
 	if fault.Off(fault.SelfStop) {
 		return
@@ -323,9 +341,17 @@ func (k *Keeper) stopUnreachable() {
 	if len(open) == 0 {
 		return
 	}
-	k.log.Error("the store has been out of reach for too long: stopping all attempts", "attempts", len(open))
+	k.mu.Lock()
+	until, ahead := k.until, k.stopAhead()
+	k.mu.Unlock()
+	reason, still := k.whyUnfit(until, ahead)
+	if still > 0 {
+		k.log.Error("the process stood still for too long: stopping all attempts", "attempts", len(open), "for", still)
+	} else {
+		k.log.Error("the store has been out of reach for too long: stopping all attempts", "attempts", len(open))
+	}
 	for _, l := range open {
-		l.Stop(&Cause{Verdict: task.Drained, Reason: "the store was out of reach"})
+		l.Stop(&Cause{Verdict: task.Drained, Reason: reason})
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// TestAttemptsAreCounted: the store has, by outcome, what two agents have done, and what one of them reaped of a dead third one; as the
-// metrics have it.
+// TestAttemptsAreCounted: the store has, by outcome, what two agents have done, and what one of them reaped of a third one that was cut off; as
+// the metrics have it. What the third one says of the same attempts, once it is back, is refused and not counted.
 func TestAttemptsAreCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
 		recording := func(do func(*lease.Lease, *task.Type) task.Outcome) (*rig, func()) {
@@ -44,18 +44,22 @@ func TestAttemptsAreCounted(t *testing.T) {
 			}
 			return takes(time.Second)(l, typ)
 		}
-		dead := newRig(t, db, doing(takes(time.Hour)))
+		away, endAway := recording(takes(time.Hour))
+		away.insert(3)
 		after(time.Second)
-		dead.insert(3)
-		after(time.Second)
-		dead.wire.setHook(func(string) fault { return lostCall }) // for good
+		away.wire.setHook(func(string) fault { return lostCall })
 		first, endFirst := recording(reject)
 		second, endSecond := recording(reject)
 		first.insert(40)
 		first.insert(10, func(r *store.EnqueueRequest) { r.Type = "b" })
 		after(2 * time.Minute)
+		away.wire.setHook(nil)
+		after(time.Minute)
+		require.InDelta(t, 3, testutil.ToFloat64(away.opts.Metrics.StaleSettlements), 0)
+		require.InDelta(t, 3, testutil.ToFloat64(away.opts.Metrics.LeasesLost), 0)
 		endFirst()
 		endSecond()
+		endAway()
 		a, err := db.Activity(t.Context(), store.ActivityHour, 10, "")
 		require.NoError(t, err)
 		var all store.ActivityCounts
@@ -64,7 +68,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 		}
 		for _, v := range task.Verdicts() {
 			want := 0.0
-			for _, r := range []*rig{first, second} {
+			for _, r := range []*rig{first, second, away} {
 				for _, typ := range []string{"a", "b"} {
 					want += testutil.ToFloat64(r.opts.Metrics.Attempts.WithLabelValues(typ, "run", string(v)))
 				}
@@ -74,8 +78,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 		require.Equal(t, int64(43), all.Of(task.Succeeded))
 		require.Equal(t, int64(10), all.Of(task.Rejected))
 		require.Equal(t, int64(3), all.Of(task.Lost))
-		require.Equal(t, int64(53), all.Started())
-		dead.cancel()
-		<-dead.over
+		require.Zero(t, all.Of(task.Drained))
+		require.Equal(t, int64(56), all.Started())
 	})
 }

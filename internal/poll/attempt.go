@@ -111,7 +111,7 @@ func (e *Engine) unstarted(a *attempt, out task.Outcome) {
 		e.traceEnd(a, &out)
 	}
 	a.lease.Close()
-	e.finish(a, out)
+	e.finish(a, out, nil)
 }
 
 // over takes the outcome of an attempt that had begun.
@@ -129,24 +129,25 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 	}
 	l.Close()
 	m.duration.Observe(took.Seconds())
-	m.activity.Ended(out.Verdict)
 	if out.InCheck { // the check's breaker knows it already, and the target's has learned nothing
-		m.ended[task.Check][out.Verdict].Inc()
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
 	} else {
-		m.ended[row.Phase()][out.Verdict].Inc()
 		e.o.Gate.Done(t.Name, row.Phase(), row.ID, *out)
 	}
 	if out.Verdict == task.Stalled {
 		e.o.Metrics.Stalls.WithLabelValues(t.Name).Inc()
 	}
-	if out.Verdict == task.Lost || l.Completed() {
-		if l.Completed() && e.o.Ended != nil {
+	switch {
+	case l.Completed():
+		m.count(row.Phase(), task.Succeeded)
+		if e.o.Ended != nil {
 			e.o.Ended(row, task.Outcome{Verdict: task.Succeeded}, task.Transition{State: task.StateSucceeded}, took)
 		}
-		e.keeper.Release(l) // another has the row, or it is settled already
-	} else {
-		e.finish(a, *out)
+		e.keeper.Release(l) // it is settled already
+	case out.Verdict == task.Lost:
+		e.keeper.Release(l) // another has the row, and counts the attempt
+	default:
+		e.finish(a, *out, m)
 	}
 }
 
@@ -183,15 +184,16 @@ func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
 	return e.o.Executor.Run(l, t)
 }
 
-// finish decides what the outcome of an attempt means for its row and queues the settlement.
-func (e *Engine) finish(a *attempt, out task.Outcome) {
+// finish decides what the outcome of an attempt means for its row and queues the settlement. m counts the end of the attempt once it is
+// settled; nil: it had not begun, and is not counted.
+func (e *Engine) finish(a *attempt, out task.Outcome, m *meters) {
 	l := a.lease
 	if e.maySplit(l.Task(), &out) && !l.CancelRequested() {
 		out.Split = e.o.Chunks.Split(context.WithoutCancel(l.Context()), l.Task()) // the attempt is over, and its context
 	}
 	s := e.decide(l, out)
 	e.report(l.Task(), s)
-	e.settle.add(&unsettled{Settlement: s, lease: l, span: a.span})
+	e.settle.add(&unsettled{Settlement: s, lease: l, span: a.span, meters: m})
 }
 
 // releaseUnstarted releases a claimed row that was never started. That uses up no attempt and leaves no trace in the history.

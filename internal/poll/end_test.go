@@ -165,6 +165,8 @@ func TestLostLeaseStopsItsAttempt(t *testing.T) {
 		require.Equal(t, task.Lost, cause.Verdict)
 		require.Equal(t, task.StateRunning, r.get(ids[0]).State, "the row is the other's to reap")
 		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.StaleSettlements), "and there is nothing to settle")
+		require.InDelta(t, 1, testutil.ToFloat64(r.opts.Metrics.LeasesLost), 0)
+		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.Attempts.WithLabelValues("a", "run", "lost")), "nor to count: the other does")
 		r.drain()
 	})
 }

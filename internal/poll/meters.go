@@ -40,6 +40,12 @@ func newMeters(m *telemetry.Metrics, counters *activity.Counters, t *task.Type) 
 	return lane
 }
 
+// count counts the end of an attempt.
+func (m *meters) count(phase task.Phase, v task.Verdict) {
+	m.activity.Ended(v)
+	m.ended[phase][v].Inc()
+}
+
 // endedElsewhere counts the end of an attempt that this agent did not run to its end: it reaped its row, or the task has reported it. The type
 // of the row may be an alias.
 func (e *Engine) endedElsewhere(row *task.Task, v task.Verdict) {

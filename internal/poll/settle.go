@@ -19,6 +19,7 @@ type unsettled struct {
 	policy   *task.Policy  // that it is reaped by
 	unleased bool
 	done     chan store.Answer // gets the last answer; nil: nothing waits for it
+	meters   *meters           // of the attempt; nil: it never began, or the agent has not run it
 	span     *attemptSpan      // of its attempt, which is over; nil: none is recorded
 }
 
@@ -297,13 +298,22 @@ func (s *settler) answered(u *unsettled, a store.Answer) bool {
 		s.decideAgain(u, false)
 		return false
 	case store.Lost:
-		if u.Silent || u.lease != nil && u.lease.Completed() {
+		if u.Silent {
 			break // a repeated release leaves no trace in the history, so it cannot be recognized once the row was claimed again
 		}
+		if u.lease != nil && u.lease.Completed() {
+			u.Outcome.Verdict = task.Succeeded
+			s.countEnd(u)
+			break
+		}
 		s.e.o.Metrics.StaleSettlements.Inc()
+		if u.lease != nil {
+			s.e.keeper.CountLost(u.lease)
+		}
 		s.e.log.Warn("outcome refused: another has taken the row",
 			append([]any{"task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict}, s.e.traceArgs(u.row(), u.RanFence, u.Phase)...)...)
 	case store.Applied, store.Ended:
+		s.countEnd(u)
 		if u.Next.State.Waiting() && !u.Next.AfterLease && u.Next.Delay < s.e.declarations().Poll {
 			s.e.wake.by(s.e.o.Clock.Now() + max(u.Next.Delay, time.Millisecond))
 		}
@@ -319,6 +329,21 @@ func (s *settler) answered(u *unsettled, a store.Answer) bool {
 		u.done <- a
 	}
 	return true
+}
+
+// countEnd counts the end of an attempt that the store has taken. A refused one is not counted: the agent that took the row counts the attempt
+// as lost.
+func (s *settler) countEnd(u *unsettled) {
+	switch v := u.Outcome.Verdict; {
+	case u.meters != nil:
+		phase := u.Phase
+		if u.Outcome.InCheck {
+			phase = task.Check
+		}
+		u.meters.count(phase, v)
+	case u.reaped != nil && !u.unleased:
+		s.e.endedElsewhere(u.row(), v)
+	}
 }
 
 // rollbackFailed logs an error: a task is half done, and stays so until an operator acts.

@@ -164,7 +164,6 @@ func verdict(r *store.Reaped, p *task.Policy) task.Outcome {
 // reap queues the settlement of a reaped row: how its attempt ended, as the policy p decides. done gets the store's last
 // answer; nil: no caller waits for it.
 func (e *Engine) reap(r *store.Reaped, p *task.Policy, out task.Outcome, done chan store.Answer) {
-	e.endedElsewhere(&r.Task, out.Verdict)
 	if out.Verdict == task.Stalled {
 		e.o.Metrics.Stalls.WithLabelValues(r.Type).Inc()
 	}

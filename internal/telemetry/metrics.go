@@ -56,7 +56,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	long := prometheus.ExponentialBuckets(0.001, 4, 12)   // 1 ms to 70 min
 	return &Metrics{
 		Claims:           counter("leasehold_claims_total", "Number of rows that this agent has claimed."),
-		Attempts:         counters("leasehold_attempts_total", "Number of attempts that have ended, by outcome.", "type", "phase", "outcome"),
+		Attempts:         counters("leasehold_attempts_total", "Number of attempts whose end the store has, by outcome.", "type", "phase", "outcome"),
 		AttemptDuration:  histograms("leasehold_attempt_duration_seconds", "Seconds from an attempt's start to its end.", long, "type"),
 		StartLatency:     histograms("leasehold_start_latency_seconds", "Seconds from a row's due time to the start of its attempt.", quick, "type"),
 		Running:          gauges("leasehold_running", "Number of attempts that are running now.", "type"),
@@ -68,7 +68,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Quarantined:      gauge("leasehold_quarantined", "Number of slots kept empty because a process of their last attempt survived SIGKILL."),
 		StaleSettlements: counter("leasehold_stale_settlements_total", "Number of outcomes that the store refused because the lease was lost."),
 		StrayLines:       counters("leasehold_worker_stray_lines_total", "Number of last lines from workers that were not of the running attempt.", "type"),
-		LeasesLost:       counter("leasehold_leases_lost_total", "Number of leases that were lost while their attempt ran."),
+		LeasesLost:       counter("leasehold_leases_lost_total", "Number of leases that this agent found lost, while the attempt ran or when its outcome was refused."),
 		Sweeps:           counter("leasehold_sweeps_total", "Number of rows reaped because their lease had expired or their session had ended."),
 		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the breaker is open because the target is out of reach, else 0.", "type", "phase"),
 		TypePaused:       gauges("leasehold_type_paused", "1 while an operator has paused the type, else 0.", "type"),

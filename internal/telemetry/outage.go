@@ -25,12 +25,24 @@ type Outage struct {
 	failing atomic.Bool // Worked costs no more than this while all is well
 
 	mu     sync.Mutex
+	excuse func() bool          // nil: there is none
 	since  time.Time            // of the first failure
 	worked time.Time            // of the first success since the last failure; zero: none
 	logged time.Time            // when the last line was logged
 	last   map[string]time.Time // the last failure of each kind of call that has not succeeded since
 	counts map[string]int       // failures of each kind
 	total  int
+}
+
+// Excuse sets what reports whether a call that fails now may have failed because the process itself stood still. Such a failure begins no
+// outage.
+func (o *Outage) Excuse(excuse func() bool) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.excuse = excuse
 }
 
 // Failed notes that a call of the kind op failed. A call that was interrupted by its caller has not failed. args are for the
@@ -43,6 +55,9 @@ func (o *Outage) Failed(log *slog.Logger, op string, err error, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
+	if !o.failing.Load() && o.excuse != nil && o.excuse() {
+		return
+	}
 	begins := !o.failing.Swap(true)
 	if begins {
 		o.since, o.logged, o.total = now, now, 0

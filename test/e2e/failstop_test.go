@@ -48,16 +48,20 @@ mv "$me.tmp" "$me.pid"
 exec sleep 1000
 `
 
+// saysStill is what an agent logs that was frozen.
+const saysStill = `"msg":"the process stood still: `
+
 // stage is a store, and where the script leaves what it sees.
 type stage struct {
 	t     *testing.T
 	store string
 	dir   string
+	at    map[string]string // where its agents listen
 }
 
 func newStage(t *testing.T, store string) *stage {
 	t.Helper()
-	s := &stage{t: t, store: store, dir: t.TempDir()}
+	s := &stage{t: t, store: store, dir: t.TempDir(), at: map[string]string{}}
 	require.NoError(t, os.WriteFile(s.script(), []byte(failStopScript), 0o600))
 	return s
 }
@@ -65,8 +69,9 @@ func newStage(t *testing.T, store string) *stage {
 func (s *stage) script() string { return filepath.Join(s.dir, "work.sh") }
 
 func (s *stage) agent(name string) *harness.Agent {
+	s.at[name] = fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t))
 	return harness.StartAgent(s.t, harness.AgentOptions{
-		Name: name, Store: s.store, Agent: fmt.Sprintf("  workers = %d\n  presence = %q\n  poll = \"200ms\"", children(), presence),
+		Name: name, Store: s.store, Listen: s.at[name], Says: []string{saysStill}, Agent: fmt.Sprintf("  workers = %d\n  presence = %q\n  poll = \"200ms\"", children(), presence),
 		Config: fmt.Sprintf("task \"work\" {\n  timeout = \"5m\"\n  retry {\n    min = \"10ms\"\n    max = \"100ms\"\n  }\n"+
 			"  command {\n    argv = [\"sh\", %q]\n  }\n}", s.script()),
 	})
@@ -173,6 +178,19 @@ func (s *stage) stored() {
 	require.Equal(s.t, 2*children(), strings.Count(string(runs), "\n"), "each ran twice")
 }
 
+// counted is the sum of an agent's metrics whose lines begin so.
+func counted(t *testing.T, listen, begin string) (sum int) {
+	t.Helper()
+	for line := range strings.Lines(metricsOf(t, listen)) {
+		if strings.HasPrefix(line, begin) {
+			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+			require.NoError(t, err, line)
+			sum += int(n)
+		}
+	}
+	return sum
+}
+
 // failStopStores are where this is tested.
 func failStopStores(t *testing.T) map[string]string {
 	return map[string]string{
@@ -204,7 +222,8 @@ func TestAgentIsKilled(t *testing.T) {
 }
 
 // TestAgentIsFrozen: when the presence of a frozen agent is over none of its children lives, others have run their tasks
-// within 2 s more, and when it wakes it changes nothing.
+// within 2 s more, and when it wakes it changes nothing: it says that it stood still, counts the leases that it has lost, and no attempt, since
+// the other has counted each.
 func TestAgentIsFrozen(t *testing.T) {
 	for name, store := range failStopStores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -220,8 +239,16 @@ func TestAgentIsFrozen(t *testing.T) {
 			require.Less(t, took, presence)
 			s.ran(began)
 			a.Signal(t, syscall.SIGCONT)
+			a.Await(t, saysStill, workWithin)
+			harness.Until(t, workWithin, "it has lost its leases", func() bool {
+				return counted(t, s.at["frozen"], "leasehold_leases_lost_total") == children()
+			})
+			require.Zero(t, counted(t, s.at["frozen"], "leasehold_attempts_total"))
+			require.NotContains(t, a.Tail(), "out of reach")
 			a.Drain(t)
 			s.stored()
+			require.Equal(t, children(), counted(t, s.at["other"], `leasehold_attempts_total{outcome="lost"`))
+			require.Equal(t, 2*children(), counted(t, s.at["other"], "leasehold_attempts_total"))
 			other.Drain(t)
 		})
 	}

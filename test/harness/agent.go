@@ -31,6 +31,7 @@ type AgentOptions struct {
 	Config string   // further blocks, as HCL
 	Paths  []string // further configuration files
 	Env    []string // added to the environment
+	Says   []string // parts of lines that Await waits for
 }
 
 // StartAgent starts an agent and waits until its session is open.
@@ -43,8 +44,8 @@ func StartAgent(t testing.TB, o AgentOptions) *Agent {
 	cmd := exec.Command(Binary(t), append(args, o.Paths...)...) //nolint:noctx // StartProcess ends it
 	cmd.Dir, cmd.Env = filepath.Dir(file), environment(o.Env)
 	const ready = `"agent ready"`
-	a := &Agent{StartProcess(t, o.Name, cmd, ready), o.Name}
-	a.await(t, ready, readyWithin)
+	a := &Agent{StartProcess(t, o.Name, cmd, append(o.Says, ready)...), o.Name}
+	a.Await(t, ready, readyWithin)
 	return a
 }
 

@@ -59,7 +59,7 @@ exec sleep infinity`
 		c.process.Signal(t, syscall.SIGTERM)
 		c.process.Wait(t)
 	})
-	c.process.await(t, " ready", clusterWithin)
+	c.process.Await(t, " ready", clusterWithin)
 	found := regexp.MustCompile(`cluster (\S+) (\S+) (\S+) (\S+) ready`).FindStringSubmatch(c.process.Tail())
 	require.Len(t, found, 5, c.process.Tail())
 	c.URL, c.bin, c.data = found[1], found[2], found[3]

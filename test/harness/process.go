@@ -92,8 +92,8 @@ func (p *Process) Tail() string {
 	return strings.Join(p.lines, "")
 }
 
-// await waits until a line with the mark has come.
-func (p *Process) await(t testing.TB, mark string, within time.Duration) {
+// Await waits until a line with the mark has come.
+func (p *Process) Await(t testing.TB, mark string, within time.Duration) {
 	t.Helper()
 	p.mu.Lock()
 	seen, waits := p.marks[mark]
