@@ -38,6 +38,7 @@ type dataStore interface {
 	ops.Explainer
 	ops.Diagnoser
 	ops.Operator
+	ops.Rollbacks
 	ops.Agents
 	ops.Pauses
 	ops.Orphans

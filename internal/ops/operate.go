@@ -51,3 +51,13 @@ type Operator interface {
 	// Rollback rolls a task back, if its type has a rollback. A task that runs is stopped first ("cancelling").
 	Rollback(ctx context.Context, id task.ID, by string) (store.Became, error)
 }
+
+// Rollbacks knows what can be rolled back.
+type Rollbacks interface {
+	// CanRollBack reports whether a task of a type can be rolled back: a policy of the type has a rollback, or the one that the task's last
+	// attempt began with. 0: any task of the type.
+	CanRollBack(ctx context.Context, typ string, id task.ID) (bool, error)
+	// BatchCanRollBack reports whether a task of a batch can be rolled back. It looks at store.RollbackLooked live tasks and as many finished
+	// ones; where there may be more, it is true if a task of any type can.
+	BatchCanRollBack(ctx context.Context, id task.BatchID) (bool, error)
+}

@@ -38,6 +38,7 @@ type Store interface {
 type Everything interface {
 	Store
 	Operator
+	Rollbacks
 	Explainer
 	Agents
 	Pauses

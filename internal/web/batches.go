@@ -141,6 +141,13 @@ func (d *Dashboard) batchPage(r *request) (*view, error) {
 		Labels   string
 		Said     string
 	}{Now: r.now, Counts: ops.BatchCounts(b.BatchInfo), Failures: b.Failures, Capped: b.FailuresCapped, Verbs: batchVerbs(b.BatchInfo), Said: r.said()}
+	can, err := d.Store.BatchCanRollBack(r.ctx, b.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !can {
+		barRollback(data.Verbs, "the types of its tasks declare no rollback")
+	}
 	data.Batch = batchRow{b.BatchInfo, segments(b.BatchInfo), ops.BatchShare(b.BatchInfo)}
 	if len(b.Labels) > 0 && string(b.Labels) != "{}" {
 		data.Labels = pretty(b.Labels)

@@ -30,8 +30,17 @@ type document struct{ Name, Text string }
 
 // verb is something that can be asked of a task, a batch, or what else has verbs.
 type verb struct {
-	Name, Label, Help string
-	Bad               bool // it ends something
+	Name, Label, Help string // no name: it cannot be asked for, and Help says why
+	Bad               bool   // it ends something
+}
+
+// barRollback makes a rollback among verbs one that cannot be asked for.
+func barRollback(verbs []verb, why string) {
+	for i := range verbs {
+		if verbs[i].Name == string(ops.VerbRollback) {
+			verbs[i].Name, verbs[i].Help = "", why
+		}
+	}
 }
 
 // taskPage shows one task.
@@ -48,9 +57,17 @@ func (d *Dashboard) taskPage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
+	verbs := taskVerbs(t.State)
+	can, err := d.Store.CanRollBack(r.ctx, t.Type, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !can {
+		barRollback(verbs, "its type declares no rollback")
+	}
 	v := &taskView{
 		Now: r.now, Task: t, Row: rowOf(t, r.now), Why: why, History: ops.History(t), Line: timelineOf(t, r.now), Facts: facts(t), Docs: documents(t),
-		Verbs: taskVerbs(t.State), Said: r.said(),
+		Verbs: verbs, Said: r.said(),
 	}
 	live := fmt.Sprintf("/api/v1/tasks/%d/events", t.ID)
 	if t.State.Finished() {

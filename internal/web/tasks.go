@@ -64,6 +64,7 @@ type taskList struct {
 	LookedBack *ops.LookedBack
 	States     []task.State
 	Said       string
+	OneWay     bool // tasks of the type cannot be rolled back
 }
 
 // taskFilter is a filter as it stands in an address.
@@ -181,6 +182,13 @@ func (d *Dashboard) taskList(r *request) (*view, error) {
 	l := &taskList{Now: r.now, Filter: f, LookedBack: page.LookedBack, States: task.States(), Said: r.said()}
 	for i := range page.Tasks {
 		l.Rows = append(l.Rows, rowOf(&page.Tasks[i], r.now))
+	}
+	if f.Type != "" && f.Any() {
+		can, err := d.Store.CanRollBack(r.ctx, f.Type, 0)
+		if err != nil {
+			return nil, err
+		}
+		l.OneWay = !can
 	}
 	if page.Before > 0 {
 		l.Next = f.With("before", strconv.FormatInt(int64(page.Before), 10))

@@ -413,3 +413,33 @@ func TestLargeDocument(t *testing.T) {
 	page := r.get(200, "/tasks/1", "bytes more: `leasehold task show` has all of it")
 	require.Less(t, len(page), 2*mostShown)
 }
+
+// TestRollbackIsBarred: what no configuration declares a rollback for has no button for one, but the reason.
+func TestRollbackIsBarred(t *testing.T) {
+	r := newRig(t)
+	policy := task.Policy{Timeout: time.Minute, Stop: time.Second}
+	both := policy
+	both.Rollback = &task.RollbackPolicy{Timeout: time.Minute, Stop: time.Second}
+	_, err := r.store.Join(t.Context(), store.Agent{Name: "a", Presence: time.Minute, Workers: 1, Types: []string{"one_way", "both"},
+		Policies: map[task.PolicyHash]store.NamedPolicy{
+			policy.Hash("one_way"): {Type: "one_way", Policy: policy}, both.Hash("both"): {Type: "both", Policy: both},
+		}})
+	require.NoError(t, err)
+	for typ, can := range map[string]bool{"one_way": false, "both": true} {
+		id := r.enqueue(store.EnqueueRequest{Type: typ})
+		batch, err := r.store.CreateBatch(t.Context(), store.BatchRequest{}, func(yield func(store.EnqueueRequest, error) bool) {
+			yield(store.EnqueueRequest{Type: typ}, nil)
+		}, nil)
+		require.NoError(t, err)
+		for path, c := range map[string]struct{ action, barred, reason string }{
+			fmt.Sprintf("/tasks/%d", id):      {fmt.Sprintf(`action="/tasks/%d/rollback"`, id), "Roll back", "its type declares no rollback"},
+			fmt.Sprintf("/batches/%d", batch): {fmt.Sprintf(`action="/batches/%d/rollback"`, batch), "Roll back 1 task", "the types of its tasks declare no rollback"},
+			"/tasks?type=" + typ:              {"verb=rollback", "Roll back all…", "the type declares no rollback"},
+		} {
+			page := r.get(200, path)
+			require.Equal(t, can, strings.Contains(page, c.action), path)
+			barred := `<button type="button" disabled>` + c.barred + `</button> <span class="muted">` + c.reason
+			require.Equal(t, !can, strings.Contains(page, barred), "%s: %s", path, page)
+		}
+	}
+}

@@ -15,6 +15,7 @@ func rollbackChecks() []Check {
 	return slices.Concat([]Check{
 		{"in every state", rollbackStates},
 		{"in every state, of a type that cannot be rolled back", rollbackOneWay},
+		{"what can be rolled back", rollbackCan},
 		{"what is not there", rollbackAbsent},
 		{"what it writes", rollbackWrites},
 		{"the cause", rollbackCause},
@@ -117,6 +118,46 @@ func rollbackOneWay(t testing.TB, h Harness) {
 		}
 	}
 	require.False(t, r.step(100).Found, "nothing is left to be carried on")
+}
+
+// rollbackCan asks what can be rolled back before that is requested.
+func rollbackCan(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	can := func(want bool, typ string, id task.ID) {
+		t.Helper()
+		got, err := h.CanRollBack(r.ctx, typ, id)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	of := func(want bool, types ...string) {
+		t.Helper()
+		var rows []store.EnqueueRequest
+		for _, typ := range types {
+			rows = append(rows, store.EnqueueRequest{Type: typ})
+		}
+		id, _ := r.batch(store.BatchRequest{}, rows...)
+		for way := range 2 { // while they wait, and once they are finished
+			got, err := h.BatchCanRollBack(r.ctx, id)
+			require.NoError(t, err)
+			require.Equal(t, want, got, way)
+			for _, typ := range types {
+				for _, row := range r.claim(wantOf(typ, task.Run, 1)) {
+					r.settled(finish(row))
+				}
+			}
+		}
+	}
+	can(true, kind, 0)
+	can(false, oneWayKind, 0)
+	can(false, "of which nothing is known", 0)
+	held := r.heldUnder(beating())
+	can(true, oneWayKind, held.ID) // by the policy that its attempt began with
+	r.settled(finish(held))
+	can(true, oneWayKind, held.ID)
+	of(true, kind)
+	of(false, oneWayKind, oneWayKind)
+	of(true, oneWayKind, kind)
+	of(false)
 }
 
 func rollbackAbsent(t testing.TB, h Harness) {

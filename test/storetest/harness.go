@@ -29,6 +29,7 @@ type Harness interface {
 	poll.Adopter
 	ops.Store
 	ops.Operator
+	ops.Rollbacks
 	ops.Agents
 	ops.Pauses
 	ops.Orphans

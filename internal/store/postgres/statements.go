@@ -37,6 +37,7 @@ type statements struct {
 	Glance, Newest, AuditEdge, Audit, FlowLimits, FlowTenants, FlowTenantUse, FlowLocks       *sqltext.Query
 	Window, Few, Span                                                                         *sqltext.Query
 	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                           *sqltext.Query
+	CanRollBack, BatchCanRollBack                                                             *sqltext.Query
 	CreateBatch, SealBatch, CancelBatch, RetryBatch, RollbackBatch, Batches, IsBatch, BatchFailures, BatchTasks,
 	SumBatches, ApplyFold *sqltext.Query
 	Operations, AnyOperation, BatchRunning, BatchWaiting, BatchLeft, BatchFailed, BatchFinished, BatchTask,

@@ -72,6 +72,7 @@ type statements struct {
 	AnyOperation, Operations, RunningOfBatch, WaitingOfBatch, LeftOfBatch, FailedOfBatch   *sqltext.Query
 	FinishedOfBatch, TaskToRollBack, OperationSeen, KeepOperation, RequestCancels          *sqltext.Query
 	WakeForCancel, CountWaiting, CancelWaiting, AnyUnstopped, CountFinished, Revive        *sqltext.Query
+	CanRollBack, BatchCanRollBack                                                          *sqltext.Query
 	ReopenBatchOf                                                                          *sqltext.Query
 	// schedule.sql
 	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid, NoteAside *sqltext.Query

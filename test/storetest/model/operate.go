@@ -173,6 +173,30 @@ func (r *Row) over(due time.Time) time.Time {
 	return due
 }
 
+// CanRollBack reports whether a task of a type can be rolled back.
+func (s *Store) CanRollBack(ctx context.Context, typ string, id task.ID) (bool, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	row := &Row{Type: typ}
+	for _, table := range []map[task.ID]*Row{s.live, s.archive} {
+		if r := table[id]; r != nil {
+			row.Policy = r.Policy
+		}
+	}
+	return s.canBeRolledBack(row), nil
+}
+
+// BatchCanRollBack reports whether a task of a batch can be rolled back.
+func (s *Store) BatchCanRollBack(ctx context.Context, id task.BatchID) (bool, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.of(id), s.canBeRolledBack), nil
+}
+
 // Rollback has a task rolled back.
 func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return s.operate(ctx, verbRollback, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {

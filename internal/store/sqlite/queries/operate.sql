@@ -57,3 +57,20 @@ SELECT answer FROM rollback_batch WHERE id = @id;
 -- name: batch_remains
 -- How many of a batch's tasks have expired, and whether it is being rolled back.
 SELECT total, removed, ended_at IS NULL AND requested IS 'rollback' FROM batch WHERE id = @id;
+
+-- name: can_roll_back
+-- Whether a task of a type can be rolled back; 0: any.
+SELECT EXISTS (SELECT 1 FROM rollback_policy WHERE type = @type)
+    OR EXISTS (SELECT 1 FROM rollback_policy WHERE hash = (SELECT policy FROM tasks WHERE id = @id));
+
+-- name: batch_can_roll_back
+-- Whether a task of a batch can be rolled back, by those that are looked at. Where there may be more, and any policy has a rollback, one may.
+WITH looked (type, policy) AS MATERIALIZED (
+    SELECT type, policy FROM (SELECT type, policy FROM task WHERE batch_id = @id LIMIT @most)
+    UNION ALL
+    SELECT type, policy FROM (SELECT type, policy FROM task_archive WHERE batch_id = @id LIMIT @most)
+), kinds AS MATERIALIZED (
+    SELECT DISTINCT type, policy FROM looked
+)
+SELECT EXISTS (SELECT 1 FROM kinds WHERE {own_rollback of=kinds} OR {type_rollback of=kinds})
+    OR (SELECT count(*) FROM looked) >= @most AND EXISTS (SELECT 1 FROM rollback_policy);
