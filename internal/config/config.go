@@ -32,8 +32,8 @@ type Config struct {
 	// Inputs are the absolute paths of all that was read, in that order, and behind them the files of file(…).
 	Inputs []string
 
-	// Hash distinguishes configurations: twelve hex digits over the effective configuration. Neither the agent's name nor
-	// any secret or value of the environment goes into it, so agents that share their files share their hash.
+	// Hash distinguishes configurations: twelve hex digits over the effective configuration. Neither the agent's name, size and
+	// address nor any secret or value of the environment goes into it, so agents that share their files share their hash.
 	Hash string
 
 	// Warnings are about what loads all the same, in the order of files and lines.
@@ -126,11 +126,16 @@ func (c *Config) Place(kind, name string) string { return c.places[header(kind, 
 // header is how a block with a label begins.
 func header(kind, label string) string { return kind + " " + quote(label) }
 
-// hash is what Hash holds.
+// ofMachine lists what the agent block says of one agent alone: its name, its size, and where it listens.
+func ofMachine(attr string) bool {
+	return slices.Contains([]string{"name", "workers", "listen", "advertise"}, attr)
+}
+
+// hash is what Hash holds. What agents of one configuration may have each for themselves is not part of it.
 func (c *Config) hash() string {
 	h := sha256.New()
 	for _, p := range c.printed {
-		_, _ = io.WriteString(h, p.without("agent", "name"))
+		_, _ = io.WriteString(h, p.text(func(p *printed, attr string) bool { return p.agents[attr] || p.header == "agent" && ofMachine(attr) }))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }

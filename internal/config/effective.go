@@ -34,10 +34,10 @@ func (p *printed) set(name, expr string) {
 
 // Effective prints the configuration as HCL with every default filled in. Values from the environment and from files
 // are printed as their calls, literal secrets as Redacted. Loading the text again gives the same configuration, secrets
-// apart (with Options.Redacted, if there are any).
+// apart (with Options.Redacted, if there are any). Its Hash is another one where the workers of a type follow from the agent's.
 func (c *Config) Effective(w io.Writer) error {
 	for i, p := range c.printed {
-		text := p.without("", "")
+		text := p.text(nil)
 		if i > 0 {
 			text = "\n" + text
 		}
@@ -48,27 +48,28 @@ func (c *Config) Effective(w io.Writer) error {
 	return nil
 }
 
-// without is the block as HCL; one attribute of blocks with that header is left out.
-func (p *printed) without(header, attr string) string {
+// text is the block as HCL, without the attributes of it and of the blocks in it that omit is true for; nil: with all.
+func (p *printed) text(omit func(p *printed, attr string) bool) string {
 	var b strings.Builder
-	p.write(&b, "", header, attr)
+	p.write(&b, "", omit)
 	return b.String()
 }
 
-func (p *printed) write(b *strings.Builder, indent, header, attr string) {
+func (p *printed) write(b *strings.Builder, indent string, omit func(p *printed, attr string) bool) {
 	fmt.Fprintf(b, "%s%s {\n", indent, p.header)
+	attrs := p.attrs
+	if omit != nil {
+		attrs = slices.DeleteFunc(slices.Clone(attrs), func(a [2]string) bool { return omit(p, a[0]) })
+	}
 	width := 0
-	for _, a := range p.attrs {
+	for _, a := range attrs {
 		width = max(width, len(a[0]))
 	}
-	for _, a := range p.attrs {
-		if p.header == header && a[0] == attr {
-			continue
-		}
+	for _, a := range attrs {
 		fmt.Fprintf(b, "%s  %-*s = %s\n", indent, width, a[0], a[1])
 	}
 	for _, sub := range p.blocks {
-		sub.write(b, indent+"  ", header, attr)
+		sub.write(b, indent+"  ", omit)
 	}
 	fmt.Fprintf(b, "%s}\n", indent)
 }
