@@ -39,7 +39,9 @@ func again(t testing.TB, cfg *Config, env map[string]string) {
 }
 
 // followsAgent reports whether something in a block follows from the agent's workers.
-func followsAgent(p *printed) bool { return len(p.agents) > 0 || slices.ContainsFunc(p.blocks, followsAgent) }
+func followsAgent(p *printed) bool {
+	return len(p.agents) > 0 || slices.ContainsFunc(p.blocks, followsAgent)
+}
 
 // plain is a configuration with everything that templates give for some rows in place of the templates.
 func plain(cfg *Config) map[string]any {
