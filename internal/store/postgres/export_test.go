@@ -453,3 +453,8 @@ func (s *Store) BuffersOfLimitedTurns(ctx context.Context, c store.Claim) (rows 
 	})
 	return rows, buffers, err
 }
+
+// ReadVersion reads the schema's version in a transaction.
+func (s *Store) ReadVersion(ctx context.Context, tx pgx.Tx) (store.Schema, error) {
+	return s.version(ctx, tx)
+}

@@ -267,9 +267,19 @@ func (m migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 
 // version reads the schema's version and range; the zero value where there is none.
 func (s *Store) version(ctx context.Context, q querier) (have store.Schema, err error) {
+	if !s.hasBook.Load() {
+		var there bool
+		err := queryRow(ctx, q, s.sql.IsBook, arg("book", s.schema.fill("{schema}.schema_version"))).Scan(&there)
+		if err != nil || !there {
+			return store.Schema{}, err
+		}
+	}
 	err = queryRow(ctx, q, s.sql.SchemaVersion).Scan(&have.Version, &have.Oldest)
 	if missing(err) {
 		return store.Schema{}, nil
+	}
+	if err == nil {
+		s.hasBook.Store(true)
 	}
 	return have, err
 }

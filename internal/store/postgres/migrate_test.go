@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -44,6 +45,27 @@ func TestTenAgentsMigrateAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, len(status), sum, "each step is applied by one")
 	require.NotNil(t, status[0].Applied)
+}
+
+// TestNoSchemaIsNoError: to look for a schema that is not there yet, as each first start does, is no error in the server's log.
+func TestNoSchemaIsNoError(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, postgres.Options{Schema: pgtest.Schema(t)})
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // nothing is left to be done
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	have, err := s.ReadVersion(t.Context(), tx)
+	require.NoError(t, err)
+	require.Zero(t, have)
+	_, err = tx.Exec(t.Context(), "SELECT 1")
+	require.NoError(t, err, "an error would have ended the transaction")
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.True(t, store.IsOutdated(s.Ping(t.Context())))
+	_, err = s.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Ping(t.Context()))
 }
 
 func TestMigrateDownAndUpAgain(t *testing.T) {

@@ -61,11 +61,11 @@ type statements struct {
 	Orphans, WaitingTypes, HeldTypes, CancelOrphans, MoveOrphans, RegionOrphans             *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, FindSequences, ShowSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,
 	DayFailures *sqltext.Query
-	KeepActivity, ActivityTime, Activity, ForgetActivity                              *sqltext.Query
-	ClaimTenants, ClaimLimitedTenants, TenantTypes, FindTenants, FindTenantsRollback  *sqltext.Query
-	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
-	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
-	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload, Grantees              *sqltext.Query
+	KeepActivity, ActivityTime, Activity, ForgetActivity                                      *sqltext.Query
+	ClaimTenants, ClaimLimitedTenants, TenantTypes, FindTenants, FindTenantsRollback          *sqltext.Query
+	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                      *sqltext.Query
+	Server, IsBook, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
+	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload, Grantees                      *sqltext.Query
 	ServerHealth, OldestTransaction, OldestSlot, UnusedSlots, RightsLacking, UndeclaredTypes, CountUndeclared, IdleSchedules,
 	BlockedSequences, FailedRollbacks, StalledTypes *sqltext.Query
 }

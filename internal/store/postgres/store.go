@@ -77,6 +77,7 @@ type Store struct {
 	limits   limits
 	waits    waits
 	wanting  atomic.Int64 // the session that last wanted a place in a limit
+	hasBook  atomic.Bool  // the schema's book of versions was there
 }
 
 // Open makes a store. It does not connect: the first call does, so an agent may start before its server.

@@ -5,6 +5,10 @@
 SELECT current_setting('server_version_num')::int,
     EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = @schema), to_regclass(@book) IS NOT NULL
 
+-- name: is_book
+-- Reports whether the book is there. To read one that is not would be an error in the server's log.
+SELECT to_regclass(@book) IS NOT NULL
+
 -- name: create_book
 CREATE TABLE IF NOT EXISTS {schema}.schema_version (
     version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(),
