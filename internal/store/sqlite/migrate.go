@@ -260,6 +260,9 @@ func checkVersion(have store.Schema, err error) error {
 
 // Ping checks that the file can be read and that its schema admits the binary (*store.SchemaError otherwise).
 func (s *Store) Ping(ctx context.Context) error {
+	if err := s.look(); err != nil {
+		return s.explain("ping", err)
+	}
 	return s.view(ctx, "ping", func(t *snapshot) error {
 		return checkVersion(t.version())
 	})

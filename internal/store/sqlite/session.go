@@ -39,6 +39,9 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 
 // Present writes the session's heartbeat, and reads what it holds.
 func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.HeartbeatReply, err error) {
+	if err := s.look(); err != nil {
+		return st, s.explain("say present", err)
+	}
 	a := p.Agent
 	err = s.keep(ctx, "say present", func(t *tx) error {
 		if err := t.keepPolicies(a.Policies); err != nil {

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
@@ -57,6 +58,8 @@ type Store struct {
 	busy  time.Duration
 	fail  func(string) error
 	room  func(path string) (free, size uint64) // of a file system
+	file  fs.FileInfo                           // of what is open
+	moved atomic.Pointer[error]                 // what has become of it, by the last look; nil: there was none
 
 	access  access
 	allowed access // likewise, also of one that has not made the file; its gid is not known
@@ -126,6 +129,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.write = w
+	if err := s.identify(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", o.Path, err), w.close())
+	}
 	if o.Create {
 		s.share() // what SQLite has just made, too
 		s.warnOfOthers()

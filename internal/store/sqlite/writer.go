@@ -110,6 +110,9 @@ func (s *Store) keep(ctx context.Context, op string, fn func(*tx) error) error {
 }
 
 func (s *Store) updateAs(ctx context.Context, u urgency, op string, fn func(*tx) error) error {
+	if err := s.unmoved(); err != nil {
+		return s.explain(op, err)
+	}
 	limit := time.Now().Add(s.busy)
 	wait, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
@@ -315,6 +318,9 @@ func (t *snapshot) row(dest []any, q *sqltext.Query, args ...sqltext.Arg) error 
 
 // view runs fn on one snapshot of the file, without waiting for writers.
 func (s *Store) view(ctx context.Context, op string, fn func(*snapshot) error) (err error) {
+	if err := s.unmoved(); err != nil {
+		return s.explain(op, err)
+	}
 	t, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return s.explain(op, err)
