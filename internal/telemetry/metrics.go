@@ -68,7 +68,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Quarantined:      gauge("leasehold_quarantined", "Number of slots kept empty because a process of their last attempt survived SIGKILL."),
 		StaleSettlements: counter("leasehold_stale_settlements_total", "Number of outcomes that the store refused because the lease was lost."),
 		StrayLines:       counters("leasehold_worker_stray_lines_total", "Number of last lines from workers that were not of the running attempt.", "type"),
-		LeasesLost:       counter("leasehold_leases_lost_total", "Number of leases that this agent found lost, while the attempt ran or when its outcome was refused."),
+		LeasesLost:       counter("leasehold_leases_lost_total", "Number of leases that this agent found lost: of running attempts and refused outcomes."),
 		Sweeps:           counter("leasehold_sweeps_total", "Number of rows reaped because their lease had expired or their session had ended."),
 		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the breaker is open because the target is out of reach, else 0.", "type", "phase"),
 		TypePaused:       gauges("leasehold_type_paused", "1 while an operator has paused the type, else 0.", "type"),

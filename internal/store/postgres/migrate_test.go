@@ -53,7 +53,7 @@ func TestNoSchemaIsNoError(t *testing.T) {
 	s := openStore(t, postgres.Options{Schema: pgtest.Schema(t)})
 	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
 	require.NoError(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // nothing is left to be done
+	defer conn.Close(context.WithoutCancel(t.Context()))
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	have, err := s.ReadVersion(t.Context(), tx)
