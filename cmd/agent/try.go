@@ -37,11 +37,12 @@ type tryCmd struct {
 // Help gives examples.
 func (tryCmd) Help() string {
 	return `Prints the envelope that the task receives, its output, the outcome, and what would happen next. If the type has a check, it
-runs first. Nothing is stored or retried. Exit 4 if the task does not succeed.
+runs first. Nothing is stored or retried. The attempt has the fence 0 and a ping URL of its own: it holds no task of the store, so
+hold, complete and ping in SQL refuse it. Exit 4 if the task does not succeed.
 
 With --from the envelope is that of a task of the store, finished, waiting or running: payload, attempt, checkpoint, how the attempt before
-ended, labels, key, batch, and what it has waited for. Nothing in the store is changed: the attempt has the fence 0 and a ping URL of its
-own, so hold, complete and ping refuse it there. Its target is the one that your configuration declares.
+ended, labels, key, batch, and what it has waited for. Nothing in the store is changed. Its target is the one that your configuration
+declares.
 
 Examples:
 

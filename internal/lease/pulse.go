@@ -2,6 +2,7 @@ package lease
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,7 +41,7 @@ func (p *pulse) beat(now time.Duration) {
 	stood := p.beats && now-last > 2*p.every
 	if stood {
 		if len(p.pauses) == maxPauses {
-			p.pauses = append(p.pauses[:0], p.pauses[1:]...)
+			p.pauses = slices.Delete(p.pauses, 0, 1)
 		}
 		p.pauses = append(p.pauses, span{last + p.every, now})
 	}

@@ -34,7 +34,7 @@ func postgresChecks() []check {
 	}
 }
 
-// roleChecks come after all others: what they find is a choice, until somebody steals a password.
+// roleChecks come after all others: what they find is a choice, and no fault.
 func roleChecks() []check {
 	return []check{{"agent_role", store.PartServer, (*examination).agentRole}}
 }

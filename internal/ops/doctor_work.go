@@ -46,7 +46,7 @@ func (x *examination) orphans() (found []Finding) {
 		}
 		found = append(found, Finding{
 			Severity: Problem, About: typ, What: fmt.Sprintf("type %s has %s waiting, and no running agent declares it", typ, what),
-			Remedy: fmt.Sprintf("declare it, or leasehold orphans move %s NEW, or cancel %[1]s", ShellQuote(o.Type)),
+			Remedy: fmt.Sprintf("declare it, or leasehold orphans move %s NEW, or leasehold orphans cancel %[1]s", ShellQuote(o.Type)),
 		})
 	}
 	return found

@@ -16,12 +16,6 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-// deployed is an agent that is replaced by its successor, at the same address.
-type deployed struct {
-	*harness.Agent
-	name, address string
-}
-
 // TestRollingDeploy: two agents are replaced one after the other, twice, while an application enqueues. At every moment one of them is ready, a task that
 // takes longer than they drain is released and runs again, and no attempt fails or is lost.
 func TestRollingDeploy(t *testing.T) {
@@ -29,15 +23,15 @@ func TestRollingDeploy(t *testing.T) {
 		target := fmt.Sprintf("webhook {\n    url = %q\n  }", d.url)
 		over := filepath.Join(t.TempDir(), "over")
 		d.more = fmt.Sprintf("task \"long\" {\n  command {\n    argv = [\"sh\", \"-c\", \"until [ -e %s ]; do sleep 0.1; done\"]\n  }\n}\n", over)
-		var agents []*deployed
-		start := func(a *deployed) {
-			d.listen = a.address
-			a.Agent = d.declare(a.name, target)
+		var agents [2]*harness.Agent
+		var addresses [2]string
+		start := func(i int) {
+			d.listen = addresses[i]
+			agents[i] = d.declare(fmt.Sprintf("agent-%d", i), target)
 		}
-		for _, name := range []string{"blue", "green"} {
-			a := &deployed{name: name, address: fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))}
-			start(a)
-			agents = append(agents, a)
+		for i := range agents {
+			addresses[i] = fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
+			start(i)
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -45,20 +39,20 @@ func TestRollingDeploy(t *testing.T) {
 		defer around.Wait()
 		defer cancel()
 		var looks, unready atomic.Int64
-		around.Go(func() { watchReady(ctx, agents[0].address, agents[1].address, &looks, &unready) })
+		around.Go(func() { watchReady(ctx, addresses[0], addresses[1], &looks, &unready) })
 
 		const long = 1
 		d.exec(`INSERT INTO ` + d.schema() + `task (type) VALUES ('long')`)
 		n := long
 		for range 2 {
-			for _, a := range agents {
+			for i := range agents {
 				d.becomes(long, "running")
 				for range 5 {
 					d.exec(`INSERT INTO ` + d.schema() + `task (type, payload) VALUES ('work', '{"run": ["slow"]}'), ('work', '{}')`)
 					n += 2
 				}
-				a.Drain(t)
-				start(a)
+				agents[i].Drain(t)
+				start(i)
 			}
 		}
 		require.NoError(t, os.WriteFile(over, nil, 0o600))

@@ -249,6 +249,14 @@ func (d *fakeTarget) show(id int64) (s shown) {
 	return s
 }
 
+// outcomes lists how the task's attempts have ended.
+func (d *fakeTarget) outcomes(id int64) (all []string) {
+	for _, a := range d.show(id).History {
+		all = append(all, a.Outcome)
+	}
+	return all
+}
+
 // becomes waits until the task is in that state.
 func (d *fakeTarget) becomes(id int64, state string) (s shown) {
 	d.t.Helper()

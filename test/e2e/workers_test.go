@@ -99,13 +99,6 @@ func processesOf(all []workerRun) (pids []int) {
 	return pids
 }
 
-func (d *fakeTarget) outcomes(id int64) (all []string) {
-	for _, a := range d.show(id).History {
-		all = append(all, a.Outcome)
-	}
-	return all
-}
-
 // awaitMany waits until so many tasks are in that state.
 func (d *fakeTarget) awaitMany(n int, state string) {
 	d.t.Helper()

@@ -36,8 +36,9 @@ func serve(listener net.Listener, l *lease.Lease, log *slog.Logger) (*pings, err
 		return nil, err
 	}
 	p := &pings{lease: l, served: make(chan struct{}), done: make(chan struct{})}
+	const fence = 1 // of the URL, which must have one; the secret is of this attempt alone, so that no agent takes it for a task's
 	row, base := l.Task(), "http://"+listener.Addr().String()
-	l.SetPingURL(func() string { return signer.URL(base, row.ID, row.Fence) })
+	l.SetPingURL(func() string { return signer.URL(base, row.ID, fence) })
 	const patience = 5 * time.Second
 	p.server = &http.Server{
 		Handler:           ping.NewHandler(func() *ping.Signer { return signer }, p, log),

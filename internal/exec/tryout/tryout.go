@@ -22,14 +22,14 @@ type Tryout struct {
 
 // New returns the attempt that a claim of a fresh row of the type would give, or of a row whose run has failed and that is to
 // be rolled back. name is that of the type or an alias; a nil payload is {}. The payload of a rollback is the rollback's data,
-// too. Close it.
+// too. The fence is 0, which no claim hands out, so that the attempt holds no task of any store: a store may have one with its id. Close it.
 func New(name string, payload json.RawMessage, t *task.Type, phase task.Phase) *Tryout {
 	if payload == nil {
 		payload = json.RawMessage("{}")
 	}
 	now := time.Now().UTC()
 	row := &task.Task{
-		ID: 1, Type: name, State: task.StateRunning, Fence: 1, Attempt: 1, Payload: payload, Policy: t.Policy.Hash(name),
+		ID: 1, Type: name, State: task.StateRunning, Attempt: 1, Payload: payload, Policy: t.Policy.Hash(name),
 		CreatedAt: now, RunAt: now, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(phase)),
 	}
 	if phase == task.Rollback {

@@ -1,6 +1,7 @@
 package tryout_test
 
 import (
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -26,6 +27,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // attempt runs one attempt of a webhook that target serves, and returns its outcome, what would follow, and its pings.
 func attempt(t *testing.T, async bool, target func(w http.ResponseWriter, pingURL string)) (task.Outcome, task.Transition, []store.Ping) {
 	t.Helper()
+	return attemptOf(t, async, func(typ *task.Type) *tryout.Tryout { return tryout.New("a", nil, typ, task.Run) }, target)
+}
+
+func attemptOf(
+	t *testing.T, async bool, open func(*task.Type) *tryout.Tryout, target func(w http.ResponseWriter, pingURL string),
+) (task.Outcome, task.Transition, []store.Ping) {
+	t.Helper()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		target(w, r.Header.Get("Leasehold-Ping-Url"))
@@ -39,8 +47,9 @@ func attempt(t *testing.T, async bool, target func(w http.ResponseWriter, pingUR
 		},
 	}
 	log := slog.New(slog.DiscardHandler)
-	try := tryout.New("a", nil, typ, task.Run)
+	try := open(typ)
 	defer try.Close()
+	require.Zero(t, try.Lease().Task().Fence, "it may hold no task of any store")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var mu sync.Mutex
@@ -84,6 +93,17 @@ func TestPingsOfAnAttempt(t *testing.T) {
 	require.Equal(t, time.Minute, next.Delay, "the middle of its jitter")
 	require.Len(t, pings, 1)
 	require.Equal(t, "half", pings[0].Message)
+}
+
+func TestPingsOfAnAttemptOfATask(t *testing.T) {
+	out, _, pings := attemptOf(t, false, func(typ *task.Type) *tryout.Tryout {
+		return tryout.From(&store.TaskInfo{ID: 7, Type: "a", Payload: json.RawMessage(`{}`), State: task.StateFailed, Attempt: 1}, nil, nil, typ, task.Run)
+	}, func(w http.ResponseWriter, url string) {
+		require.Equal(t, http.StatusOK, post(t, url, `{"message": "half"}`))
+		require.Equal(t, http.StatusOK, post(t, url+"/complete", `{}`))
+	})
+	require.Equal(t, task.Succeeded, out.Verdict)
+	require.Len(t, pings, 1)
 }
 
 func TestAnAttemptReportsItsEnd(t *testing.T) {
