@@ -52,7 +52,9 @@ func (p *player) end(rest string) { p.say(`{"id": %d, "fence": %d, %s}`, p.id, p
 
 // forever waits. A timer is pending meanwhile: else a process without cgo takes itself for dead.
 func forever() {
-	for range time.Tick(time.Hour) {
+	hours := time.NewTicker(time.Hour)
+	defer hours.Stop()
+	for range hours.C {
 		continue
 	}
 }
