@@ -228,11 +228,23 @@ func (m *machine) someone(t *rapid.T) (*session, []hold) {
 	}
 	for i := range drawn {
 		if rapid.IntRange(0, 9).Draw(t, "stale") == 0 {
-			drawn[i].fence += task.Fence(rapid.IntRange(-2, 2).Draw(t, "by"))
+			drawn[i] = m.withFence(drawn[i], drawn[i].fence+task.Fence(rapid.IntRange(-2, 2).Draw(t, "by")))
 		}
 		m.everStarted[drawn[i].row] = true
 	}
 	return s, drawn
+}
+
+// withFence returns the hold of h's row that had the fence: no session says of a hold what was true of another. If there never was one, h
+// has it.
+func (m *machine) withFence(h hold, f task.Fence) hold {
+	for _, other := range m.holds {
+		if other.row == h.row && other.fence == f {
+			return other
+		}
+	}
+	h.fence = f
+	return h
 }
 
 func (m *machine) renew(t *rapid.T) {
