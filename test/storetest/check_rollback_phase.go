@@ -20,6 +20,9 @@ func rollbackPhaseChecks() []Check {
 		{"the cause of a row that waited", rollbackPhaseCauseWaiting},
 		{"the cause of a row that was to be cancelled", rollbackPhaseCauseRequested},
 		{"the cause stays", rollbackPhaseCauseStays},
+		{"the error stays that of the run", rollbackPhaseError},
+		{"the error of a run that was cancelled while it waited", rollbackPhaseErrorCancelled},
+		{"a run that succeeded has no error", rollbackPhaseErrorSucceeded},
 		{"the run's result stays", rollbackResult},
 		{"the run's result stays when the rollback is completed", rollbackResultCompleted},
 		{"a row of which something may be at work keeps its lease's end", rollbackLease},
@@ -139,6 +142,72 @@ func rollbackPhaseCause(t testing.TB, h Harness) {
 		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
 		require.Equal(t, cause, r.get(row.ID).Cause, verdict)
 	}
+}
+
+// hasError asserts what users see as the error of a task, alone and in a list.
+func (r *opsRig) hasError(id task.ID, want, reason string) {
+	r.t.Helper()
+	require.Equal(r.t, want, r.get(id).Error, reason)
+	all, err := r.List(r.ctx, store.TaskFilter{})
+	require.NoError(r.t, err)
+	require.Len(r.t, all, 1)
+	require.Equal(r.t, want, all[0].Error, reason+", in a list")
+}
+
+func rollbackPhaseError(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	b, ids := r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind})
+	id := ids[0]
+	of := func(row task.Task, v task.Verdict, s task.State, text string) store.Settlement {
+		e := ended(row, v, s)
+		e.Outcome.Error = text
+		return e
+	}
+	r.settled(of(r.claimOne(kind, task.Run), task.Failed, task.StateRetryPending, "answered 502"))
+	r.hasError(id, "answered 502", "waiting")
+	r.settled(of(r.claimOne(kind, task.Run), task.Failed, task.StateRollbackPending, "answered 500"))
+	r.hasError(id, "answered 500", "no rollback has ended")
+	row := r.claimOne(kind, task.Rollback)
+	r.hasError(id, "answered 500", "the first rollback")
+	r.settled(of(row, task.Failed, task.StateRollbackPending, "exit code 7"))
+	r.hasError(id, "answered 500", "a rollback has failed")
+	row = r.claimOne(kind, task.Rollback)
+	require.Equal(t, &task.Previous{Outcome: task.Failed, Error: "exit code 7"}, row.Previous, "a rollback gets the error of the one before")
+	r.hasError(id, "answered 500", "the second rollback")
+	r.settled(of(row, task.Rejected, task.StateRollbackFailed, "exit code 8"))
+	r.hasError(id, "exit code 8", "it could not be rolled back")
+	r.did(became(task.StateRollbackPending), r.h.Rollback, id, "alice")
+	r.hasError(id, "answered 500", "once more")
+	r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
+	r.hasError(id, "answered 500", "rolled back")
+	require.Equal(t, task.Succeeded, r.get(id).Outcome, "that of the rollback")
+	require.Equal(t, task.Failed, r.get(id).Cause, "that of the run")
+	list, err := r.List(r.ctx, store.TaskFilter{Batch: b})
+	require.NoError(t, err)
+	require.Equal(t, "answered 500", list[0].Error, "in the list of a batch")
+}
+
+func rollbackPhaseErrorCancelled(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	row := r.heldUnder(beating())
+	r.settled(retry(row, time.Hour))
+	r.did(became(task.StateRollbackPending), r.h.Cancel, row.ID, "alice")
+	r.hasError(row.ID, "cancelled while it waited, by alice", "waiting to be rolled back")
+	r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
+	r.hasError(row.ID, "it broke", "the last attempt that ran")
+}
+
+func rollbackPhaseErrorSucceeded(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	row := r.heldUnder(beating())
+	r.settled(retry(row, 0))
+	r.settled(finish(r.claimOne(kind, task.Run)))
+	r.did(became(task.StateRollbackPending), r.h.Rollback, row.ID, "alice")
+	back := r.claimOne(kind, task.Rollback)
+	r.settled(ended(back, task.Failed, task.StateRollbackPending))
+	r.hasError(row.ID, "", "a rollback has failed")
+	r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
+	r.hasError(row.ID, "", "rolled back")
 }
 
 func rollbackPhaseCauseWaiting(t testing.TB, h Harness) {

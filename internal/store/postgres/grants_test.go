@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -11,7 +12,37 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+	"github.com/leasehold/leasehold/internal/task"
 )
+
+// TestAnApplicationReadsWhyATaskWasRolledBack reads it from the view: the role may not read the history.
+func TestAnApplicationReadsWhyATaskWasRolledBack(t *testing.T) {
+	t.Parallel()
+	h := newFreshHarness(t)
+	a := joined(t, h)
+	row := a.take(t, 1)[0]
+	settle := func(row *task.Task, phase task.Phase, next task.State, outcome task.Outcome) {
+		settled, err := a.Settle(t.Context(), a.session, []store.Settlement{{
+			ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: phase, Attempt: 1, Started: time.Second,
+			Next: task.Transition{State: next, EverStarted: true}, Outcome: outcome,
+		}})
+		require.NoError(t, err)
+		require.Len(t, settled, 1)
+	}
+	settle(&row, task.Run, task.StateRollbackPending, task.Outcome{Verdict: task.Failed, Error: "answered 500"})
+	a.claims++
+	want := wantOf(1)
+	want.Phase = task.Rollback
+	rows, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: a.claims, Wants: []store.Want{want}})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	settle(&rows[0], task.Rollback, task.StateRolledBack, task.Outcome{Verdict: task.Succeeded})
+	app := pgtest.ConnectTo(t, h.asApp)
+	var state, cause, reason string
+	require.NoError(t, app.QueryRow(t.Context(), h.q(`SELECT state, cause, error FROM SCHEMA.tasks WHERE id = $1`), int64(row.ID)).
+		Scan(&state, &cause, &reason))
+	require.Equal(t, []string{"rolled_back", "failed", "answered 500"}, []string{state, cause, reason})
+}
 
 // TestAnApplicationsRights tries what an application may do, and what it may not.
 func TestAnApplicationsRights(t *testing.T) {

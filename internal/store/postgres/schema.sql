@@ -196,12 +196,32 @@ CREATE INDEX task_archive_batch ON {schema}.task_archive (
 CREATE INDEX task_archive_batch_failed ON {schema}.task_archive (batch_id, id)
     WHERE batch_id IS NOT NULL AND {has_failed of=task_archive.};
 
+-- The history: one row for each attempt that was settled, except where a task was done at its first try.
+CREATE TABLE {schema}.attempt (
+    task_id     bigint NOT NULL,
+    fence       bigint NOT NULL, -- of the settlement
+    ran_fence   bigint NOT NULL, -- that the task was given
+    session     bigint NOT NULL, -- that settled it
+    ran_session bigint,          -- that it ran in, where another session reaped it; NULL: the one that settled it
+    policy      bigint,          -- that it began with: policy.hash
+    started_at  timestamptz,     -- of one that was reaped, when its row was claimed; NULL: it never started
+    ended_at    timestamptz NOT NULL,
+    attempt     integer NOT NULL,
+    phase       text NOT NULL,
+    outcome     text NOT NULL,
+    state       text NOT NULL,   -- of the task, after it
+    error       text,
+    output      text,
+    result      jsonb,
+    PRIMARY KEY (task_id, fence)
+);
+
 -- Live and finished tasks, and followers.
 CREATE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, coalesce(spilled_from, region) AS region, key, run_at, payload, labels, traceparent,
            created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
+           outcome, {shown_error of=task.} AS error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
            NULL::bigint AS follows, lock, held, sequence, after,
@@ -211,7 +231,7 @@ CREATE VIEW {schema}.tasks AS
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
+           outcome, {shown_error of=task_archive.}, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
            cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
            CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant, false,
            nullif(failed_task, id)
@@ -345,26 +365,6 @@ CREATE TABLE {schema}.revived_note (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
 );
 CREATE INDEX revived_note_batch ON {schema}.revived_note (batch_id) WHERE batch_id IS NOT NULL;
-
--- The history: one row for each attempt that was settled, except where a task was done at its first try.
-CREATE TABLE {schema}.attempt (
-    task_id     bigint NOT NULL,
-    fence       bigint NOT NULL, -- of the settlement
-    ran_fence   bigint NOT NULL, -- that the task was given
-    session     bigint NOT NULL, -- that settled it
-    ran_session bigint,          -- that it ran in, where another session reaped it; NULL: the one that settled it
-    policy      bigint,          -- that it began with: policy.hash
-    started_at  timestamptz,     -- of one that was reaped, when its row was claimed; NULL: it never started
-    ended_at    timestamptz NOT NULL,
-    attempt     integer NOT NULL,
-    phase       text NOT NULL,
-    outcome     text NOT NULL,
-    state       text NOT NULL,   -- of the task, after it
-    error       text,
-    output      text,
-    result      jsonb,
-    PRIMARY KEY (task_id, fence)
-);
 
 -- Batches. Applications insert name, on_failure, finish_type, finish_payload, labels, created_by and sealed; the other
 -- columns belong to the agents. The counters are the sum of the deltas that folds have found; batch_delta has the others.

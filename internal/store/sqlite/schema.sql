@@ -941,7 +941,7 @@ CREATE VIEW followers AS
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, ifnull(spilled_from, region) AS region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
+           outcome, {shown_error of=task.} AS error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence, after,
            iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for, tenant,
@@ -950,7 +950,7 @@ CREATE VIEW tasks AS
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, output, started_at, finished_at,
+           outcome, {shown_error of=task_archive.}, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
            batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence, after,
            iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for, tenant, 0,

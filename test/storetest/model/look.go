@@ -90,7 +90,7 @@ func matches(f store.TaskFilter, r *Row) bool {
 func (s *Store) info(r *Row) store.TaskInfo {
 	i := store.TaskInfo{
 		ID: r.ID, Type: r.Type, State: r.State, Priority: r.Priority, Region: r.Region, Spilled: r.Spilled, Key: r.Key,
-		Labels: r.Labels, Payload: r.Payload, Result: r.Result, Error: r.Error, Outcome: r.Outcome,
+		Labels: r.Labels, Payload: r.Payload, Result: r.Result, Error: s.shownError(r), Outcome: r.Outcome,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, EverStarted: r.EverStarted,
 		Fence: r.Fence, Session: r.Session, CreatedBy: r.CreatedBy, Traceparent: r.Traceparent,
 		CreatedAt: r.CreatedAt, RunAt: r.RunAt,
@@ -111,6 +111,17 @@ func (s *Store) info(r *Row) store.TaskInfo {
 	}
 	i.Agent = s.nameOf(i.Session)
 	return i
+}
+
+// shownError is the error of a row. Where an attempt to roll it back has ended, it is that of the last attempt to run it.
+func (s *Store) shownError(r *Row) string {
+	switch r.State {
+	case task.StateRollbackPending, task.StateRollbackRunning, task.StateRolledBack:
+		if h := s.attempts[r.ID]; len(h) > 0 && h[len(h)-1].Phase == task.Rollback {
+			return s.lastRun(r.ID).Error
+		}
+	}
+	return r.Error
 }
 
 func known(t time.Time) *time.Time {

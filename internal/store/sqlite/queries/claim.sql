@@ -85,7 +85,7 @@ WHERE id IN (SELECT value FROM json_each(@ids));
 
 -- name: claimed
 -- What a claim took and the session still holds. INDEXED BY: there are few running rows.
-SELECT {task_columns region=ifnull(spilled_from,region) spilled=(ifnull(spilled_from,'')<>'')}
+SELECT {task_columns error=own_error of=task. region=ifnull(spilled_from,region) spilled=(ifnull(spilled_from,'')<>'')}
 FROM task INDEXED BY task_running
 WHERE session = @session AND claim = @claim AND state IN ('running', 'rollback_running')
 ORDER BY priority DESC, run_at, id;

@@ -1,6 +1,6 @@
 -- name: get
 -- A task as an operator sees it. After task_columns the columns are in the order of scanInfos, here and in the lists.
-SELECT {task_columns region=region spilled=spilled},
+SELECT {task_columns error=own_error of=tasks. region=region spilled=spilled},
     finished_at, output, detached, progress, message, cancel_requested_at, cancel_requested_by, ifnull(held, ''),
     {ran_session of=tasks.},
     ifnull((SELECT name FROM agent WHERE session = {ran_session of=tasks.}), ''), ifnull(follows, 0), ifnull(failed_task, 0)
@@ -15,7 +15,7 @@ FROM attempt AS h WHERE h.task_id = @id ORDER BY h.fence;
 
 -- name: list_live
 -- {where} are the conditions of a filter (conditions in list.go): one text for all filters could use no index.
-SELECT {task_columns region=ifnull(spilled_from,region) spilled=(ifnull(spilled_from,'')<>'')},
+SELECT {task_columns error=shown_error of=task. region=ifnull(spilled_from,region) spilled=(ifnull(spilled_from,'')<>'')},
     NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_requested_at,
     cancel_requested_by, ifnull(held, ''),
     {ran_session of=task.},
@@ -25,7 +25,7 @@ ORDER BY id DESC LIMIT @limit;
 
 -- name: list_finished
 -- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in list.go).
-SELECT {task_columns region=region spilled=false},
+SELECT {task_columns error=shown_error of=task_archive. region=region spilled=false},
     finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by, '',
     {ran_session of=task_archive.},
     ifnull((SELECT name FROM agent WHERE session = {ran_session of=task_archive.}), ''), 0, ifnull(nullif(failed_task, id), 0)
@@ -34,7 +34,7 @@ ORDER BY id DESC LIMIT @limit;
 
 -- name: list_followers
 -- As list_live, of followers.
-SELECT {task_columns region=region spilled=spilled},
+SELECT {task_columns error=own_error of=followers. region=region spilled=spilled},
     NULL AS finished_at, NULL AS output, 0 AS detached, NULL AS progress, NULL AS message, NULL AS cancel_requested_at,
     NULL AS cancel_requested_by, '', 0, '', ifnull(follows, 0), 0
 FROM followers WHERE {where}

@@ -209,12 +209,35 @@ CREATE INDEX task_archive_batch_failed ON "schema_of_a_release".task_archive (ba
     WHERE batch_id IS NOT NULL AND (task_archive.state IN ('failed', 'rollback_failed')
         OR task_archive.state = 'rolled_back' AND coalesce(task_archive.cause, '') NOT IN ('succeeded', 'cancelled'));
 
+-- The history: one row for each attempt that was settled, except where a task was done at its first try.
+CREATE TABLE "schema_of_a_release".attempt (
+    task_id     bigint NOT NULL,
+    fence       bigint NOT NULL, -- of the settlement
+    ran_fence   bigint NOT NULL, -- that the task was given
+    session     bigint NOT NULL, -- that settled it
+    ran_session bigint,          -- that it ran in, where another session reaped it; NULL: the one that settled it
+    policy      bigint,          -- that it began with: policy.hash
+    started_at  timestamptz,     -- of one that was reaped, when its row was claimed; NULL: it never started
+    ended_at    timestamptz NOT NULL,
+    attempt     integer NOT NULL,
+    phase       text NOT NULL,
+    outcome     text NOT NULL,
+    state       text NOT NULL,   -- of the task, after it
+    error       text,
+    output      text,
+    result      jsonb,
+    PRIMARY KEY (task_id, fence)
+);
+
 -- Live and finished tasks, and followers.
 CREATE VIEW "schema_of_a_release".tasks AS
     SELECT id, type, state, priority, coalesce(spilled_from, region) AS region, key, run_at, payload, labels, traceparent,
            created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
+           outcome, CASE WHEN task.state IN ('rollback_pending', 'rollback_running', 'rolled_back')
+        AND (SELECT h.phase FROM "schema_of_a_release".attempt AS h WHERE h.task_id = task.id ORDER BY h.fence DESC LIMIT 1) = 'rollback'
+    THEN (SELECT h.error FROM "schema_of_a_release".attempt AS h WHERE h.task_id = task.id AND h.phase = 'run' ORDER BY h.fence DESC LIMIT 1)
+    ELSE task.error END AS error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
            NULL::bigint AS follows, lock, held, sequence, after,
@@ -224,7 +247,10 @@ CREATE VIEW "schema_of_a_release".tasks AS
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
+           outcome, CASE WHEN task_archive.state IN ('rollback_pending', 'rollback_running', 'rolled_back')
+        AND (SELECT h.phase FROM "schema_of_a_release".attempt AS h WHERE h.task_id = task_archive.id ORDER BY h.fence DESC LIMIT 1) = 'rollback'
+    THEN (SELECT h.error FROM "schema_of_a_release".attempt AS h WHERE h.task_id = task_archive.id AND h.phase = 'run' ORDER BY h.fence DESC LIMIT 1)
+    ELSE task_archive.error END, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
            cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
            CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant, false,
            nullif(failed_task, id)
@@ -358,26 +384,6 @@ CREATE TABLE "schema_of_a_release".revived_note (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
 );
 CREATE INDEX revived_note_batch ON "schema_of_a_release".revived_note (batch_id) WHERE batch_id IS NOT NULL;
-
--- The history: one row for each attempt that was settled, except where a task was done at its first try.
-CREATE TABLE "schema_of_a_release".attempt (
-    task_id     bigint NOT NULL,
-    fence       bigint NOT NULL, -- of the settlement
-    ran_fence   bigint NOT NULL, -- that the task was given
-    session     bigint NOT NULL, -- that settled it
-    ran_session bigint,          -- that it ran in, where another session reaped it; NULL: the one that settled it
-    policy      bigint,          -- that it began with: policy.hash
-    started_at  timestamptz,     -- of one that was reaped, when its row was claimed; NULL: it never started
-    ended_at    timestamptz NOT NULL,
-    attempt     integer NOT NULL,
-    phase       text NOT NULL,
-    outcome     text NOT NULL,
-    state       text NOT NULL,   -- of the task, after it
-    error       text,
-    output      text,
-    result      jsonb,
-    PRIMARY KEY (task_id, fence)
-);
 
 -- Batches. Applications insert name, on_failure, finish_type, finish_payload, labels, created_by and sealed; the other
 -- columns belong to the agents. The counters are the sum of the deltas that folds have found; batch_delta has the others.

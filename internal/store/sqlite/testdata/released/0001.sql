@@ -1994,7 +1994,10 @@ CREATE VIEW followers AS
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, ifnull(spilled_from, region) AS region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
+           outcome, CASE WHEN task.state IN ('rollback_pending', 'rollback_running', 'rolled_back')
+        AND (SELECT h.phase FROM attempt AS h WHERE h.task_id = task.id ORDER BY h.fence DESC LIMIT 1) = 'rollback'
+    THEN (SELECT h.error FROM attempt AS h WHERE h.task_id = task.id AND h.phase = 'run' ORDER BY h.fence DESC LIMIT 1)
+    ELSE task.error END AS error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round, NULL AS follows, lock, held, sequence, after,
            iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')) AS after_if, NULL AS cancelled_for, tenant,
@@ -2003,7 +2006,10 @@ CREATE VIEW tasks AS
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, output, started_at, finished_at,
+           outcome, CASE WHEN task_archive.state IN ('rollback_pending', 'rollback_running', 'rolled_back')
+        AND (SELECT h.phase FROM attempt AS h WHERE h.task_id = task_archive.id ORDER BY h.fence DESC LIMIT 1) = 'rollback'
+    THEN (SELECT h.error FROM attempt AS h WHERE h.task_id = task_archive.id AND h.phase = 'run' ORDER BY h.fence DESC LIMIT 1)
+    ELSE task_archive.error END, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
            batch_id, rollback_payload, cause, round, NULL, lock, NULL, sequence, after,
            iif(after IS NULL, NULL, ifnull(after_if, 'succeeded')), cancelled_for, tenant, 0,
