@@ -61,7 +61,7 @@ func (b *block) agent() Agent {
 		b.invalid("read_token", b.at("read_token"), errors.New("it is the same secret as token, with which everything can be changed: "+
 			"give it one of its own"))
 	}
-	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" {
+	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" && b.sound("listen", "advertise") {
 		b.invalid("advertise", b.at("listen"), errors.New("a Unix socket has no URL that tasks could ping: give the URL of the proxy in front of it, "+
 			`as in advertise = "http://127.0.0.1:7070"`))
 	}

@@ -28,6 +28,7 @@ type block struct {
 	out   *printed
 
 	redacted []string // members that are hidden where the block is shown
+	wrong    []string // attributes whose values have mistakes
 }
 
 // block starts decoding a block: its labels and names are checked. hb is nil for one that is not there.
@@ -154,6 +155,9 @@ func (b *block) get(name string, want cty.Type) given {
 		return given{}
 	}
 	v, c, ok := b.constant(a.Expr)
+	if !ok {
+		b.wrong = append(b.wrong, name)
+	}
 	if !ok || v.IsNull() {
 		return given{}
 	}
@@ -181,7 +185,14 @@ func described(t cty.Type) string {
 
 // invalid notes what is wrong with an attribute's value.
 func (b *block) invalid(name string, at hcl.Range, err error) {
+	b.wrong = append(b.wrong, name)
 	b.l.fail(at, "Invalid "+name, "%s: %s.", name, err)
+}
+
+// sound reports whether no mistake was found in the values of these attributes. What compares attributes with each other asks for it
+// first: a value with a mistake is read as another, of which nothing is to be said.
+func (b *block) sound(names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(b.wrong, name) })
 }
 
 // at is the place of an attribute's value; the block's where it is not written.
@@ -282,6 +293,7 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 			b.invalid(name, a.Expr.Range(), noUnit(v))
 			return def, true
 		} else if !ok {
+			b.wrong = append(b.wrong, name)
 			return def, true
 		}
 	}

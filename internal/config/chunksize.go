@@ -115,7 +115,7 @@ func lengthOf(v cty.Value, lo, hi time.Duration) (time.Duration, error) {
 	return lo, fmt.Errorf("it must be a string, not %s", friendly(v))
 }
 
-// rows reads a member that is a number of rows; 0 where it is not written.
+// rows reads a member that is a number of rows; 0 where it is not written, or has a mistake.
 func (b *block) rows(members map[string]sizeMember, name string) (n int) {
 	m, ok := members[name]
 	if !ok {
@@ -129,6 +129,7 @@ func (b *block) rows(members map[string]sizeMember, name string) (n int) {
 	}
 	if err != nil {
 		b.invalid("size", m.at, fmt.Errorf("%s: %w", name, err))
+		return 0 // so that it is compared with no other
 	}
 	return n
 }

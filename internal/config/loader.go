@@ -74,7 +74,9 @@ func (l *loader) decode(sources []*source, base string) *Config {
 	l.tasks(tasks, cfg)
 	l.schedules(schedules, cfg)
 	l.chunks(chunks, cfg)
-	l.checkReach(cfg.Agent, agent.at("listen"), cfg.Tasks)
+	if agent.sound("listen", "advertise") {
+		l.checkReach(cfg.Agent, agent.at("listen"), cfg.Tasks)
+	}
 	cfg.Warnings = l.inOrder()
 	l.outside.sealed = true
 	return cfg

@@ -56,7 +56,7 @@ func (b *block) delays() (lo, hi time.Duration) {
 	case !bounded:
 		hi = lo
 		b.out.set("max", quote(task.FormatDuration(hi)))
-	default:
+	case b.sound("min", "max"):
 		b.l.fail(b.at("min"), "Invalid min", "min: it is longer than max (%s).", task.FormatDuration(hi))
 	}
 	return lo, hi
@@ -82,6 +82,9 @@ func (b *block) retryOn() []task.Verdict {
 
 // retryAfter reads the delays of endings that have their own. on is what is retried; nil: all that the attribute may name.
 func (b *block) retryAfter(on []task.Verdict) map[task.Verdict]time.Duration {
+	if !b.sound("on") {
+		on = nil
+	}
 	g := b.get("after", cty.Map(cty.String))
 	out := map[task.Verdict]time.Duration{}
 	var items [][2]string

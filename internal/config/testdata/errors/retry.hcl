@@ -15,3 +15,13 @@ task "a" {
     argv = ["true"]
   }
 }
+
+task "narrow" {
+  retry {
+    on    = ["failed"]
+    after = { lost = "5m", stalled = null }
+  }
+  command {
+    argv = ["true"]
+  }
+}
