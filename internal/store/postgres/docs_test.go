@@ -94,6 +94,9 @@ func (r roles) work(t *testing.T) {
 	_, err = pgtest.ConnectTo(t, r.as(t, r.app)).Exec(t.Context(),
 		`INSERT INTO leasehold.task (type) VALUES ('a'); SELECT leasehold.enqueue('a', key => 'k')`)
 	require.NoError(t, err)
+	var sees bool
+	require.NoError(t, pgtest.ConnectTo(t, r.as(t, r.agent)).QueryRow(t.Context(), `SELECT pg_has_role('pg_read_all_stats', 'USAGE')`).Scan(&sees))
+	require.True(t, sees, "doctor sees all sessions")
 	s := openStore(t, postgres.Options{URL: r.as(t, r.agent)})
 	session, err := s.Join(t.Context(), someAgent())
 	require.NoError(t, err)
