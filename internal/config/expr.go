@@ -135,9 +135,13 @@ func (s *scope) checkTries(expr hclsyntax.Expression) bool {
 
 // checkMention refuses names other than task.… and fields that no row has.
 func (s *scope) checkMention(tr hcl.Traversal) bool {
-	if tr.RootName() != "task" {
-		s.l.fail(tr.SourceRange(), "Unknown name", "There is no %q here. Text stands in quotes; a row's fields are task.%s; "+
-			"the environment is env(%q).", tr.RootName(), strings.Join(rowFields(), ", task."), tr.RootName())
+	if root := tr.RootName(); root != "task" {
+		meant := ""
+		if slices.Contains(rowFields(), root) {
+			meant = " Did you mean task." + s.text(tr.SourceRange()) + "?"
+		}
+		s.l.fail(tr.SourceRange(), "Unknown name", "There is no %q here.%s Text stands in quotes; a row's fields are task.%s; "+
+			"the environment is env(%q).", root, meant, strings.Join(rowFields(), ", task."), root)
 		return false
 	}
 	name := ""

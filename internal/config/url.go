@@ -25,6 +25,10 @@ func (s *scope) urlTemplate(t *template) (task.Template, bool) {
 		}
 		sample.WriteString(p.fixed)
 	}
+	if better := s.withScheme(t); better != "" {
+		s.l.fail(t.at, "Invalid url", "url: it must start with http:// or https://. Did you mean %q?", better)
+		return nil, false
+	}
 	_, rest, _ := strings.Cut(prefix, "://")
 	if !t.isFixed() && !strings.ContainsAny(rest, "/?") {
 		s.l.fail(t.at, "Invalid url", "url: row data may fill the path and the query of a URL, but not its scheme, host or port: "+
@@ -51,6 +55,27 @@ func (s *scope) urlTemplate(t *template) (task.Template, bool) {
 		}
 		return out, nil
 	}, true
+}
+
+// withScheme returns a URL that begins with a host, with the scheme that it lacks, up to its first row data; "" for any other URL.
+// A URL that is not written in the file may hold a secret, so it is not repeated.
+func (s *scope) withScheme(t *template) string {
+	const most = 200
+	prefix := t.prefix()
+	better := "http://" + prefix
+	if strings.Contains(prefix, "://") || len(prefix) > most || !strings.Contains(s.text(t.at), prefix) || checkURL(better) != nil {
+		return ""
+	}
+	if !t.isFixed() {
+		if !strings.ContainsAny(prefix, "/?") {
+			return ""
+		}
+		better += "…"
+	}
+	if u, err := url.Parse(better); err != nil || strings.HasSuffix(u.Host, ":") { // http:/path
+		return ""
+	}
+	return better
 }
 
 // checkURL checks a URL in which something stands for each value of a row.

@@ -15,6 +15,7 @@ task "b" {
     argv = [
       "echo",
       "${invoice.id}",
+      "${data.items[0].name}",
       "${env(task.data.name)}",
       "${file(task.data.path)}",
       "${env("NOT_SET")}${task.id}",

@@ -69,3 +69,27 @@ task "escape" {
     url = "http://127.0.0.1/%zz/${task.id}"
   }
 }
+
+task "noscheme" {
+  webhook {
+    url = "localhost:8000/x"
+  }
+}
+
+task "noschemeinrows" {
+  webhook {
+    url = "10.0.0.1/orders/${task.id}"
+  }
+}
+
+task "noschemeuser" {
+  webhook {
+    url = "app@localhost/x"
+  }
+}
+
+task "slashmissing" {
+  webhook {
+    url = "http:/path"
+  }
+}
