@@ -78,6 +78,7 @@ type Lease struct {
 	cancelRequestedBy string // who requested it; "" if unknown
 	cancelRequested   bool   // a cancellation was requested
 	isStart, isCheck  bool   // the attempt has started, or its check
+	heard             bool   // a ping has come, whether it counted or not
 	over              bool
 	lost              bool // the agent knows that it has lost the row
 	detached          bool // the attempt goes on without the agent

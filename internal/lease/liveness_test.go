@@ -79,6 +79,7 @@ func TestSilenceIsAStall(t *testing.T) {
 		pass(time.Millisecond)
 		require.Equal(t, task.Stalled, verdict(l))
 		require.Equal(t, "no ping for 10s", l.Cause().Reason)
+		require.False(t, l.Heard())
 		require.Equal(t, signs+1, p.shown.Load(), "the store was asked whether pings came elsewhere")
 		require.Greater(t, signs, before)
 		require.Zero(t, *calls, "no ping, no write")
@@ -161,6 +162,7 @@ func TestPingsElsewhereCountBeforeAStall(t *testing.T) {
 		pass(10 * time.Millisecond)
 		require.NoError(t, l.Context().Err(), "a ping came in by another way")
 		require.InDelta(t, 5*time.Second+lively.Stop-lease.KillMargin, l.KillIn(), float64(10*time.Millisecond))
+		require.True(t, l.Heard())
 		pass(5*time.Second + 20*time.Millisecond)
 		require.Equal(t, task.Stalled, verdict(l))
 	})
@@ -267,6 +269,7 @@ func TestOnlyProgressCountsWhereItIsRequired(t *testing.T) {
 		pass(time.Second)
 		require.Equal(t, task.Stalled, verdict(l), "a thread that pings over a hung loop keeps nothing")
 		require.Equal(t, "pings, but no progress, for 10s", l.Cause().Reason)
+		require.True(t, l.Heard())
 	})
 }
 

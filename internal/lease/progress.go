@@ -73,6 +73,7 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 		return store.PingReply{}, 0
 	}
 	reply = store.PingReply{Answer: store.Applied, Counted: true, Remaining: l.remaining()}
+	l.heard = true
 	l.note(p)
 	s := l.reports()
 	if _, strict, _ := l.policy.Liveness(l.phase); strict && !s.marks.Advance(p.Progress, p.Checkpoint) {
@@ -129,6 +130,13 @@ func (l *Lease) Silence() (s Silence, ok bool) {
 	}
 	s.For = l.clock.Now() - s.Since
 	return s, l.isStart
+}
+
+// Heard reports whether a ping of the attempt has come, by any way that the agent knows of, whether it counted or not.
+func (l *Lease) Heard() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard
 }
 
 // note keeps what is new, to be written. l.mu is held.
@@ -239,6 +247,7 @@ func (l *Lease) applyHeld(h store.Held, sent time.Duration) {
 		return
 	}
 	l.mu.Lock()
+	l.heard = true
 	if h.Marks != nil {
 		l.reports().marks.Merge(task.MarksOf(h.Marks, l.task.Fence))
 	}

@@ -369,6 +369,7 @@ func doctorStalls(t testing.TB, h Harness) {
 	stall(1)
 	f := r.finds("stalls", ops.Problem)[0]
 	require.Contains(t, f.What, "5 attempts of type "+kind)
+	require.Contains(t, f.Remedy, "fewer requests at once than workers and limit allow")
 	near(t, r.Now(), *f.Since)
 	r.Advance(t, 2*time.Hour)
 	r.other("second")

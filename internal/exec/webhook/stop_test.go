@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -101,10 +102,36 @@ func TestStops(t *testing.T) {
 				<-got
 				l.Stop(&lease.Cause{Verdict: v, Reason: "why"})
 			}()
+			want := "why"
+			if v == task.Stalled {
+				want += ", none at all since the request was sent: is the server busy with other requests?"
+			}
 			o := client(t).Run(l, declared(w), w)
-			require.Equal(t, task.Outcome{Verdict: v, Error: "why", EndUnknown: true}, o)
+			require.Equal(t, task.Outcome{Verdict: v, Error: want, EndUnknown: true}, o)
 			<-over
 		})
+	}
+}
+
+// An attempt that has pinged was not left in its server's queue, whatever that ping counted for, nor was one whose response has begun.
+func TestAStallAfterASignNamesNoBusyServer(t *testing.T) {
+	pinged, begun := exectest.Attempt{}.Lease(), exectest.Attempt{}.Lease()
+	defer pinged.Close()
+	defer begun.Close()
+	for l, ping := range map[*lease.Lease]bool{pinged: true, begun: false} {
+		w := to(serve(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if ping {
+				l.Ping(store.Ping{})
+				l.Stop(&lease.Cause{Verdict: task.Stalled, Reason: "why"})
+			} else {
+				w.Header().Set("Content-Type", "application/x-ndjson")
+				w.(http.Flusher).Flush()
+				time.AfterFunc(50*time.Millisecond, func() { l.Stop(&lease.Cause{Verdict: task.Stalled, Reason: "why"}) })
+			}
+			<-r.Context().Done()
+		}))
+		require.Equal(t, task.Outcome{Verdict: task.Stalled, Error: "why", EndUnknown: true}, client(t).Run(l, declared(w), w))
 	}
 }
 

@@ -112,7 +112,7 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 	resp, err := d.send(ctx)
 	m.Body = nil // it is not sent again, and net/http's connection may refer to the delivery for longer than the attempt lasts
 	if err != nil {
-		return d.failure(err)
+		return unheard(l, d.failure(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if isStream(resp, w) {
@@ -137,6 +137,18 @@ func (d *attempt) failure(err error) task.Outcome {
 		return stopped(d.lease, !d.left())
 	}
 	return d.unanswered(err)
+}
+
+// notHeard is what unheard adds.
+const notHeard = ", none at all since the request was sent: is the server busy with other requests?"
+
+// unheard adds to the outcome of an attempt that stalled without a sign that its request was read: a server that is busy with other
+// requests leaves it in its queue, where no handler can ping.
+func unheard(l *lease.Lease, o task.Outcome) task.Outcome {
+	if o.Verdict == task.Stalled && !o.NeverStarted && !l.Heard() {
+		o.Error += notHeard
+	}
+	return o
 }
 
 // requestContext is the context of the request: it ends when the lease's does, or where the attempt is cancelled, once
