@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -165,8 +166,8 @@ func migrateUp(ctx context.Context, s dataStore, outage *telemetry.Outage, log *
 		if store.NeedsOperator(err) {
 			return err
 		}
-		if time.Since(start) > storePatience {
-			return err
+		if waited := time.Since(start); waited > storePatience {
+			return fmt.Errorf("waited %s for the store: %w", waited.Round(time.Second), err)
 		}
 		outage.Failed(log, "ping", err) // it cannot be migrated yet
 		<-time.After(storePause)        // a signal ends the process: nothing runs yet

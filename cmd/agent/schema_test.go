@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -105,4 +108,19 @@ func TestMigrateUpFollowsTheSchemasRange(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Ping(t.Context()), "the agent may work on it")
 	}
+}
+
+// A store that is out of reach is waited for, but not in silence, and not for ever.
+func TestMigrateUpSaysThatItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged journal
+		s := &ranged{refused: errors.New("connection refused")}
+		err := migrateUp(t.Context(), s, &telemetry.Outage{}, slog.New(slog.NewTextHandler(&logged, nil)))
+		require.EqualError(t, err, "waited 31s for the store: connection refused")
+		require.Empty(t, s.steps)
+		lines := logged.lines()
+		require.Len(t, lines, 3, "%s", lines)
+		require.Contains(t, lines[1], "for=10s")
+		require.Contains(t, lines[2], "for=30s")
+	})
 }

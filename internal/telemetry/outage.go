@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	outageSummary = 30 * time.Second // between lines while it lasts
+	// Between lines while it lasts: the first pause is short, because a person may be waiting for the agent's start. Each is twice the one before.
+	outageFirst   = 10 * time.Second
+	outageSummary = 30 * time.Second // the longest
 	// outageQuiet is how long after its last failure a kind of call no longer keeps the outage going: it may not be made
 	// again soon. Longer than the longest pause between tries of the calls that are made all the time (6 s).
 	outageQuiet = 8 * time.Second
 )
 
 // Outage is the one place that knows whether calls to the store fail, across all loops of an agent: it logs one line when
-// they begin to fail, a summary every 30 s while they do, and one line when they succeed again, with how long it took.
+// they begin to fail, summaries while they do, after 10 s and then up to 30 s apart, and one line when they succeed again, with how long it took.
 // Each failure is logged on its own at debug level only. The zero value is ready to use; nil does nothing.
 type Outage struct {
 	failing atomic.Bool // Worked costs no more than this while all is well
@@ -29,6 +31,7 @@ type Outage struct {
 	since  time.Time            // of the first failure
 	worked time.Time            // of the first success since the last failure; zero: none
 	logged time.Time            // when the last line was logged
+	pause  time.Duration        // until the next summary
 	last   map[string]time.Time // the last failure of each kind of call that has not succeeded since
 	counts map[string]int       // failures of each kind
 	total  int
@@ -60,7 +63,7 @@ func (o *Outage) Failed(log *slog.Logger, op string, err error, args ...any) {
 	}
 	begins := !o.failing.Swap(true)
 	if begins {
-		o.since, o.logged, o.total = now, now, 0
+		o.since, o.logged, o.total, o.pause = now, now, 0, outageFirst
 		o.last, o.counts = make(map[string]time.Time), make(map[string]int)
 	}
 	o.worked = time.Time{}
@@ -70,9 +73,9 @@ func (o *Outage) Failed(log *slog.Logger, op string, err error, args ...any) {
 	switch {
 	case begins:
 		log.Warn("store calls fail; the agent keeps trying", "op", op, "err", err)
-	case now.Sub(o.logged) >= outageSummary:
-		o.logged = now
-		log.Warn("store calls still fail", "for", now.Sub(o.since), "failed", o.total, "ops", o.list(), "op", op, "err", err)
+	case now.Sub(o.logged) >= o.pause:
+		o.logged, o.pause = now, min(2*o.pause, outageSummary)
+		log.Warn("store calls still fail; the agent keeps trying", "for", now.Sub(o.since), "failed", o.total, "ops", o.list(), "op", op, "err", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func journal(level slog.Level) (*slog.Logger, func() []string) {
 
 func TestOutage(t *testing.T) {
 	away := errors.New("connection refused")
-	t.Run("one line, a summary each 30 s, and one line", func(t *testing.T) {
+	t.Run("one line, summaries, and one line", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log, lines := journal(slog.LevelInfo)
 			var o Outage
@@ -39,15 +39,16 @@ func TestOutage(t *testing.T) {
 				<-time.After(time.Second)
 			}
 			o.Worked(log, "claim")
-			require.Len(t, lines(), 3, "present has not succeeded")
+			require.Len(t, lines(), 4, "present has not succeeded")
 			<-time.After(time.Second)
 			o.Worked(log, "present")
 			o.Worked(log, "present")
-			require.Len(t, lines(), 4)
+			require.Len(t, lines(), 5)
 			require.Contains(t, lines()[0], `msg="store calls fail; the agent keeps trying" op=claim err="connection refused"`)
-			require.Contains(t, lines()[1], `msg="store calls still fail" for=30s failed=61 ops="claim 31, present 30"`)
-			require.Contains(t, lines()[2], "for=1m0s")
-			require.Contains(t, lines()[3], `msg="store calls succeed again" after=1m5s failed=130`)
+			require.Contains(t, lines()[1], `msg="store calls still fail; the agent keeps trying" for=10s failed=21 ops="claim 11, present 10"`)
+			require.Contains(t, lines()[2], "for=30s")
+			require.Contains(t, lines()[3], "for=1m0s")
+			require.Contains(t, lines()[4], `msg="store calls succeed again" after=1m5s failed=130`)
 		})
 	})
 	t.Run("a call that is not made again does not keep it going", func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestOutage(t *testing.T) {
 				<-time.After(6 * time.Second)
 				o.Worked(log, "present")
 			}
-			require.Len(t, lines(), 20, "at the start, and each 30 s")
+			require.Len(t, lines(), 21, "at the start, after 12 s and 36 s, and then each 30 s")
 		})
 	})
 	t.Run("each failure at debug level", func(t *testing.T) {
