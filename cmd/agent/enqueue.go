@@ -74,6 +74,9 @@ func (c enqueueCmd) Run(a *app) error {
 	if err := r.Check(); err != nil { // before the store is looked for
 		return err
 	}
+	if err := task.CheckTypeName(c.Type); err != nil { // no agent could ever declare it
+		return &store.InputError{Text: err.Error()}
+	}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout+r.Patience())
 		defer cancel()

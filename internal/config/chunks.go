@@ -95,7 +95,7 @@ func (b *block) chunks(store string) (c Chunks, ok bool) {
 	} else if s.Name == "" {
 		b.invalid("name", b.rng, errors.New("it is empty"))
 	}
-	s.Task = b.required("task", checkType,
+	s.Task = b.required("task", task.CheckTypeName,
 		`Chunks need a task, the type of the tasks that are inserted, one for each chunk, as in task = "event.process".`)
 	s.Size = b.chunkSize()
 	s.Ahead = b.num("ahead", defaultAhead, 1, maxAhead)

@@ -19,7 +19,7 @@ func (b *block) onFailed(of *task.Type) string {
 		case slices.Contains(of.Names(), s):
 			return fmt.Errorf("%q is this type: name another, whose tasks handle the failures of this one", s)
 		}
-		return checkType(s)
+		return task.CheckTypeName(s)
 	})
 }
 

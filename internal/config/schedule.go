@@ -13,6 +13,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/leasehold/leasehold/internal/schedule"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 func scheduleShape() *shape {
@@ -95,7 +96,7 @@ func (b *block) schedule(cfg *Config) (s schedule.Spec, ok bool) {
 	if s.Task == "" {
 		b.l.fail(b.at("task"), "Missing task", "A schedule needs a task, the type of the tasks that it inserts, as in task = \"report.build\".")
 		s.Task = texts["task"].standIn
-	} else if err := checkType(s.Task); err != nil {
+	} else if err := task.CheckTypeName(s.Task); err != nil {
 		b.invalid("task", b.at("task"), err)
 		s.Task = texts["task"].standIn
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agext/levenshtein"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // shape is what may stand in a block.
@@ -42,16 +42,7 @@ func (s *shape) names() []string { return slices.Concat(s.attrs, s.blocks) }
 
 // didYouMean suggests the candidate that is nearest to a name, if one is near.
 func didYouMean(name string, candidates []string) string {
-	best, distance := "", 1+len(name)/3
-	for _, c := range candidates {
-		if strings.EqualFold(c, name) {
-			best = c
-			break
-		}
-		if d := levenshtein.Distance(name, c, nil); d <= distance && (best == "" || d < distance) {
-			best, distance = c, d
-		}
-	}
+	best := task.Nearest(name, candidates)
 	if best == "" {
 		return ""
 	}

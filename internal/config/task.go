@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -26,30 +24,19 @@ func taskShape() *shape {
 	}
 }
 
-// typeName is what types are called: it stands in URLs, headers, metrics and logs.
-var typeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
-
-func checkType(s string) error {
-	if !typeName.MatchString(s) {
-		return fmt.Errorf("%q: the name of a type has at most 128 letters, digits and . _ - : /, "+
-			"and starts with a letter or digit", s)
-	}
-	return nil
-}
-
 // task decodes a task block; nil where it has no name. agentWorkers is the default of workers.
 func (b *block) task(agentWorkers int) *task.Type {
 	if len(b.label) != 1 {
 		return nil
 	}
 	name := b.label[0]
-	if err := checkType(name); err != nil {
+	if err := task.CheckTypeName(name); err != nil {
 		b.l.fail(b.rng, "Invalid name of a type", "%s.", err)
 	}
 	b.out.header = "task " + quote(name)
 	t := &task.Type{
 		Name:    name,
-		Aliases: b.strs("aliases", nil, checkType),
+		Aliases: b.strs("aliases", nil, task.CheckTypeName),
 		Source:  place(b.rng),
 	}
 	t.Policy.Timeout = b.length("timeout", task.DefaultTimeout, minTimeout, maxTimeout)
