@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -42,11 +43,37 @@ func (orphansListCmd) Run(a *app) error {
 			return err
 		}
 		header := table.Row{"TYPE", "WAITING", "RUNNING", "OLDEST", "DECLARED", "BY", "AS"}
-		if err := printList(a, all.List, header, orphanRow); err != nil || !all.More {
+		if err := printList(a, all.List, header, orphanRow); err != nil {
+			return err
+		}
+		if err := a.suggestTypes(call, s, all.List); err != nil || !all.More {
 			return err
 		}
 		_, err = fmt.Fprintln(a.err, "there may be more types: not all were looked at")
 		return err
+	})
+}
+
+// suggestTypes says below a list of orphans which declared type each may have been meant to have.
+func (a *app) suggestTypes(ctx context.Context, s dataStore, orphans []store.OrphanType) error {
+	if a.cli.Output != "table" || len(orphans) == 0 {
+		return nil
+	}
+	agents, err := s.ListAgents(ctx, false)
+	if err != nil {
+		return err
+	}
+	return a.people(func(w io.Writer) error {
+		for _, o := range orphans {
+			meant := ops.DidYouMean(o.Type, agents)
+			if meant == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "type %s%s\n", ops.OneLine(o.Type, store.MaxType), meant); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

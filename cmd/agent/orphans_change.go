@@ -133,8 +133,9 @@ func (a *app) warnUndeclared(ctx context.Context, s dataStore, change ops.Orphan
 	defer cancel()
 	takers, err := s.Takers(call, change.Into)
 	if err == nil && takers.OfType == 0 {
-		_, err = fmt.Fprintf(a.err, "leasehold: no running agent declares the type %s: its tasks wait until one does\n",
-			ops.OneLine(change.Into, store.MaxType))
+		agents, _ := s.ListAgents(call, false) // a suggestion is worth no error
+		_, err = fmt.Fprintf(a.err, "leasehold: no running agent declares the type %s%s: its tasks wait until one does\n",
+			ops.OneLine(change.Into, store.MaxType), ops.DidYouMean(change.Into, agents))
 	}
 	return err
 }

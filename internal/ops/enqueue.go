@@ -52,8 +52,14 @@ func ResultOf(id task.ID, answer store.Enqueued) EnqueueResult {
 	return EnqueueResult{id, answer == store.EnqueuedInserted, answer}
 }
 
+// TypeStore is what is read to find out which agents take a type.
+type TypeStore interface {
+	Store
+	ListAgents(ctx context.Context, all bool) ([]store.AgentInfo, error)
+}
+
 // Untaken returns why no present agent takes tasks of a type now, and until what they wait; "" where one does.
-func Untaken(ctx context.Context, s Store, typ string) (reason, until string, err error) {
+func Untaken(ctx context.Context, s TypeStore, typ string) (reason, until string, err error) {
 	paused, err := PauseOf(ctx, s, typ)
 	if err != nil {
 		return "", "", err
@@ -70,5 +76,24 @@ func Untaken(ctx context.Context, s Store, typ string) (reason, until string, er
 	case takers.Agents == 0:
 		return "no agent is running", declared, nil
 	}
-	return fmt.Sprintf("no running agent declares the type %q", typ), declared, nil
+	reason = fmt.Sprintf("no running agent declares the type %q", typ)
+	if agents, err := s.ListAgents(ctx, false); err == nil { // a suggestion is worth no error
+		reason += DidYouMean(typ, agents)
+	}
+	return reason, declared, nil
+}
+
+// DidYouMean suggests, in parentheses, the type that is nearest to a name, of those that present agents with workers declare; "" where none is near.
+func DidYouMean(typ string, agents []store.AgentInfo) string {
+	var declared []string
+	for i := range agents {
+		if a := &agents[i]; a.Workers > 0 && a.State != store.AgentAbsent && a.State != store.AgentLeft {
+			declared = append(declared, a.Types...)
+		}
+	}
+	best := task.Nearest(typ, declared)
+	if best == "" || best == typ {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
 }

@@ -82,11 +82,14 @@ func (s *enqueues) Enqueue(context.Context, store.EnqueueRequest) (task.ID, stor
 type takers struct {
 	Store
 	present store.Takers
+	agents  []store.AgentInfo
 	paused  []store.TypePause
 	err     error
 }
 
 func (s takers) Pauses(context.Context) ([]store.TypePause, error) { return s.paused, s.err }
+
+func (s takers) ListAgents(context.Context, bool) ([]store.AgentInfo, error) { return s.agents, s.err }
 
 func (s takers) Takers(context.Context, string) (store.Takers, error) { return s.present, s.err }
 
@@ -105,6 +108,13 @@ func TestUntaken(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `the type "x" is paused since 2026-11-20T08:00:00Z by alice (the bank is down)`, reason)
 	require.Equal(t, "it is resumed", until)
+	there := takers{present: store.Takers{Agents: 2}, agents: []store.AgentInfo{
+		{State: store.AgentWorking, Types: []string{"m.nuns"}}, {State: store.AgentAbsent, Workers: 1, Types: []string{"m.nu"}},
+		{State: store.AgentWorking, Workers: 1, Types: []string{"other", "m.run"}},
+	}}
+	reason, _, err = Untaken(t.Context(), there, "m.nun")
+	require.NoError(t, err)
+	require.Equal(t, `no running agent declares the type "m.nun" (did you mean "m.run"?)`, reason, "an observer and an absent agent take nothing")
 	away := errors.New("connection refused")
 	_, _, err = Untaken(t.Context(), takers{err: away}, "x")
 	require.ErrorIs(t, err, away)

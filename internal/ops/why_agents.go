@@ -44,7 +44,7 @@ func (k candidates) missing(w *store.Situation) *Reason {
 		return &Reason{Kind: WhyUndeclared, Text: "no agent is running", Remedy: "start one with `leasehold run`"}
 	case len(k.declare) == 0:
 		return &Reason{
-			Kind: WhyUndeclared, Text: fmt.Sprintf("no running agent declares type %s", typ),
+			Kind: WhyUndeclared, Text: fmt.Sprintf("no running agent declares type %s", typ) + DidYouMean(t.Type, w.Agents),
 			Remedy: "declare it, or see `leasehold orphans`",
 		}
 	case len(k.region) == 0:

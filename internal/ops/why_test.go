@@ -48,6 +48,9 @@ func TestWhyWaiting(t *testing.T) {
 		}},
 		{WhyUndeclared, "no agent is running", func(w *store.Situation) { w.Agents = nil }},
 		{WhyUndeclared, "no running agent declares type a", func(w *store.Situation) { w.Agents[0].Types = []string{"b"} }},
+		{WhyUndeclared, `no running agent declares type m.nun (did you mean "m.run"?)`, func(w *store.Situation) {
+			w.Task.Type, w.Agents[0].Types = "m.nun", []string{"m.run"}
+		}},
 		{WhyRegion, "no running agent of region sg", func(w *store.Situation) { w.Task.Region = "sg" }},
 		{WhyStarting, "", func(w *store.Situation) { w.Task.Region, w.Task.Spilled = "sg", true }},
 		{WhyCordoned, "agent x, which would run it, is cordoned by bob", func(w *store.Situation) {
