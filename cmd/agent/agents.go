@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -51,8 +52,26 @@ func (c agentsListCmd) Run(a *app) error {
 		if err := printList(a, list, header, a.agentRow); err != nil {
 			return err
 		}
+		if err := a.noAgent(call, s, list); err != nil {
+			return err
+		}
 		return a.regionLines(call, s, list)
 	})
+}
+
+// noAgent says below a list of agents that none is running, where that is so. It goes to standard error: who looks for a name in the list must not
+// find that of the last one.
+func (a *app) noAgent(ctx context.Context, s dataStore, list []store.AgentInfo) error {
+	running := slices.ContainsFunc(list, func(i store.AgentInfo) bool { return i.State != store.AgentAbsent && i.State != store.AgentLeft })
+	if running || a.cli.Output != "table" {
+		return nil
+	}
+	all, err := s.ListAgents(ctx, true)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.err, ops.NoAgent(all))
+	return err
 }
 
 // agentRow is an agent in a table.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/leasehold/leasehold/internal/store"
 )
@@ -24,6 +25,20 @@ type Agents interface {
 func InHand(i *store.AgentInfo) (running, ahead int) {
 	running = min(i.Running, i.Workers)
 	return running, i.Running - running
+}
+
+// NoAgent says that no agent is running, and which was the last one, of all sessions that the store knows.
+func NoAgent(all []store.AgentInfo) string {
+	const none = "no agent is running"
+	if len(all) == 0 {
+		return none + "; the store knows of none that has run"
+	}
+	last := slices.MaxFunc(all, func(a, b store.AgentInfo) int { return a.SeenAt.Compare(b.SeenAt) })
+	how := "sent its last heartbeat"
+	if last.State == store.AgentLeft {
+		how = "exited"
+	}
+	return fmt.Sprintf("%s; the last one, %s, %s at %s", none, OneLine(last.Name, mostName), how, Time(last.SeenAt))
 }
 
 // OrderAgent gives the present sessions with that name or number an order, and returns them. It names an agent that is not present.
