@@ -62,17 +62,32 @@ func (x *examination) absentAgents() (found []Finding) {
 			continue
 		}
 		found = append(found, Finding{
-			Severity: Notice, About: OneLine(a.Name, mostName), Since: &a.SeenAt, Remedy: "start it again, if it is to run; its tasks are requeued",
+			Severity: Notice, About: OneLine(a.Name, mostName), Since: &a.SeenAt,
+			Remedy: "if its process is still there (frozen), end that first: kill -KILL PID; then start it again, if it is to run; its tasks are requeued",
 			What: fmt.Sprintf("agent %s has vanished without a word: its last heartbeat came %s ago", OneLine(a.Name, mostName), Age(x.Now.Sub(a.SeenAt))),
 		})
 	}
 	return found
 }
 
+// renewed is how old the last heartbeat of an agent that runs is at most: one is due every two seconds or sooner (lease.Period).
+const renewed = 5 * time.Second
+
+// superseded reports whether a present session has sent no heartbeat since another of its name has started: its agent was killed, or is frozen, and
+// started again.
+func superseded(a *store.AgentInfo, present []store.AgentInfo) bool {
+	return slices.ContainsFunc(present, func(b store.AgentInfo) bool {
+		return b.Name == a.Name && b.Session != a.Session && b.StartedAt.After(a.StartedAt) && !a.SeenAt.After(b.StartedAt)
+	})
+}
+
+// agentsTwice counts the agents of each name that renew their sessions. A session lasts for its TTL after its agent was killed.
 func (x *examination) agentsTwice() (found []Finding) {
 	sessions := map[string]int{}
-	for _, a := range x.present() {
-		if a.State != store.AgentDraining {
+	present := x.present()
+	for i := range present {
+		a := &present[i]
+		if a.State != store.AgentDraining && x.Now.Sub(a.SeenAt) <= renewed && !superseded(a, present) {
 			sessions[a.Name]++
 		}
 	}

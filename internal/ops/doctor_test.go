@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // The bounds of checks, and names with quotes. The stores' own tests make each finding real.
@@ -138,4 +139,33 @@ func TestObserversHaveTheirOwnConfiguration(t *testing.T) {
 	require.Equal(t, Problem, found[0].Severity)
 	require.Contains(t, found[0].What, "1 (x), 3 (y)")
 	require.NotContains(t, found[0].What, "obs")
+}
+
+// TestTwice: an agent that was killed and started again is one agent, from the start of the second session on.
+func TestTwice(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	agent := func(session task.Session, started, seen time.Duration) store.AgentInfo {
+		return store.AgentInfo{Session: session, Name: "x", State: store.AgentWorking, Workers: 1, StartedAt: now.Add(-started), SeenAt: now.Add(-seen)}
+	}
+	for name, c := range map[string]struct {
+		agents []store.AgentInfo
+		twice  string
+	}{
+		"both renew":               {[]store.AgentInfo{agent(2, time.Minute, time.Second), agent(1, time.Hour, time.Second)}, "2 agents that are running have the name x"},
+		"killed and restarted":     {[]store.AgentInfo{agent(2, time.Second, time.Second), agent(1, time.Hour, 2*time.Second)}, ""},
+		"restarted and killed":     {[]store.AgentInfo{agent(2, time.Minute, 6*time.Second), agent(1, time.Hour, time.Second)}, ""},
+		"restarted twice":          {[]store.AgentInfo{agent(3, time.Second, 0), agent(2, 3*time.Second, 2*time.Second), agent(1, time.Hour, 4*time.Second)}, ""},
+		"two, and one restarted":   {[]store.AgentInfo{agent(3, time.Second, 0), agent(2, time.Minute, 2*time.Second), agent(1, time.Hour, 0)}, "2 agents"},
+		"they started at one time": {[]store.AgentInfo{agent(2, time.Second, time.Second), agent(1, time.Second, time.Second)}, "2 agents"},
+	} {
+		x := examination{Diagnosis: &store.Diagnosis{Now: now, Agents: c.agents}}
+		found := x.agentsTwice()
+		if c.twice == "" {
+			require.Empty(t, found, name)
+			continue
+		}
+		require.Len(t, found, 1, name)
+		require.Contains(t, found[0].What, c.twice, name)
+	}
 }

@@ -24,7 +24,8 @@ const (
 type Diagnosis struct {
 	Now time.Time
 
-	// Agents are the present sessions, and those that were not seen for longer than their presence, and within DiagnosisAgents.
+	// Agents are the present sessions, and those that were not seen for longer than their presence, and within DiagnosisAgents, where no newer session
+	// has their name.
 	Agents []AgentInfo
 	// Fresh says that no agent has run on the store yet: it has no session, and a session stays for a week, longer if no agent runs.
 	Fresh bool
@@ -191,5 +192,17 @@ func SortedWaiting(counts map[string]int) []WaitingType {
 		list = append(list, WaitingType{typ, min(n, DiagnosisWaiting+1)})
 	}
 	slices.SortFunc(list, func(a, b WaitingType) int { return cmp.Compare(a.Type, b.Type) })
+	return list
+}
+
+// Vanished returns those of all sessions, by name and the newest first, that are absent, were seen within DiagnosisAgents, and are the newest of their
+// name: what has come after another is in its place, also if it has exited since.
+func Vanished(all []AgentInfo, now time.Time) (list []AgentInfo) {
+	for i, a := range all {
+		newest := i == 0 || all[i-1].Name != a.Name
+		if newest && a.State == AgentAbsent && now.Sub(a.SeenAt) < DiagnosisAgents {
+			list = append(list, a)
+		}
+	}
 	return list
 }

@@ -118,13 +118,18 @@ func doctorAbsent(t testing.TB, h Harness) {
 	require.Len(t, found, 1)
 	require.Equal(t, "second", found[0].About)
 	near(t, r.Now().Add(-presence-time.Minute), *found[0].Since)
-	r.other("second")
+	next := r.other("second")
 	r.healthy()
+	require.NoError(t, r.Leave(r.ctx, next.session))
+	r.healthy() // a newer one took its place, and has exited
 }
 
 func doctorTwice(t testing.TB, h Harness) {
 	r := maintained(t, h)
 	r.other(r.name)
+	r.healthy() // the first was killed, as far as can be known: it has sent nothing since
+	r.Advance(t, 100*time.Millisecond)
+	r.beat(store.Heartbeat{})
 	require.Equal(t, r.name, r.finds("agent_twice", ops.Notice)[0].About)
 }
 

@@ -205,11 +205,7 @@ func (s *Store) diagnoseAgents(ctx context.Context, tx pgx.Tx, d *store.Diagnosi
 	}
 	all, err := s.agents(ctx, tx, true)
 	d.Fresh = err == nil && len(all) == 0
-	for i := range all {
-		if all[i].State == store.AgentAbsent && d.Now.Sub(all[i].SeenAt) < store.DiagnosisAgents {
-			d.Agents = append(d.Agents, all[i])
-		}
-	}
+	d.Agents = append(d.Agents, store.Vanished(all, d.Now)...)
 	return err
 }
 

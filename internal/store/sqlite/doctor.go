@@ -71,11 +71,7 @@ func (t *snapshot) diagnoseAgents(d *store.Diagnosis) (err error) {
 	}
 	all, err := t.agents(d.Now, true)
 	d.Fresh = err == nil && len(all) == 0
-	for i := range all {
-		if all[i].State == store.AgentAbsent && d.Now.Sub(all[i].SeenAt) < store.DiagnosisAgents {
-			d.Agents = append(d.Agents, all[i])
-		}
-	}
+	d.Agents = append(d.Agents, store.Vanished(all, d.Now)...)
 	return err
 }
 
