@@ -159,8 +159,8 @@ func (x *examination) stalledTypes() (found []Finding) {
 		s := &x.Stalls[i]
 		f := Finding{
 			Severity: Problem, About: OneLine(s.Type, mostName), Since: &s.Last,
-			Remedy: "have the handler ping more often, or raise heartbeat; if a webhook's server handles fewer requests at once than workers and limit allow, " +
-				"lower these; leasehold task list --type " + ShellQuote(s.Type),
+			Remedy: "have the handler ping more often, or raise heartbeat; if a webhook's server handles fewer requests at once than " +
+				"workers and limit allow, lower these; leasehold task list --type " + ShellQuote(s.Type),
 		}
 		if s.Stalls < manyStalls {
 			f.Severity = Notice
