@@ -64,7 +64,7 @@ func (x *examination) absentAgents() (found []Finding) {
 		found = append(found, Finding{
 			Severity: Notice, About: OneLine(a.Name, mostName), Since: &a.SeenAt,
 			Remedy: "if its process is still there (frozen), end that first: kill -KILL PID; then start it again, if it is to run; its tasks are requeued",
-			What: fmt.Sprintf("agent %s has vanished without a word: its last heartbeat came %s ago", OneLine(a.Name, mostName), Age(x.Now.Sub(a.SeenAt))),
+			What:   fmt.Sprintf("agent %s has vanished without a word: its last heartbeat came %s ago", OneLine(a.Name, mostName), Age(x.Now.Sub(a.SeenAt))),
 		})
 	}
 	return found

@@ -45,7 +45,8 @@ func (x *examination) orphans() (found []Finding) {
 			what = "more than " + Tasks(store.DiagnosisWaiting)
 		}
 		found = append(found, Finding{
-			Severity: Problem, About: typ, What: fmt.Sprintf("type %s has %s waiting, and no running agent declares it", typ, what) + DidYouMean(o.Type, x.Agents),
+			Severity: Problem, About: typ,
+			What:   fmt.Sprintf("type %s has %s waiting, and no running agent declares it", typ, what) + DidYouMean(o.Type, x.Agents),
 			Remedy: fmt.Sprintf("declare it, or leasehold orphans move %s NEW, or leasehold orphans cancel %[1]s", ShellQuote(o.Type)),
 		})
 	}

@@ -195,8 +195,8 @@ func SortedWaiting(counts map[string]int) []WaitingType {
 	return list
 }
 
-// Vanished returns those of all sessions, by name and the newest first, that are absent, were seen within DiagnosisAgents, and are the newest of their
-// name: what has come after another is in its place, also if it has exited since.
+// Vanished returns those of all sessions, by name and the newest first, that are absent, were seen within DiagnosisAgents, and are the
+// newest of their name: what has come after another is in its place, also if it has exited since.
 func Vanished(all []AgentInfo, now time.Time) (list []AgentInfo) {
 	for i, a := range all {
 		newest := i == 0 || all[i-1].Name != a.Name
