@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -124,52 +125,10 @@ func usageError(err error) error {
 		command = parse.Context.Selected().FullPath()
 		text = hintFlag(text, parse.Context.Selected())
 	}
+	if errors.As(err, &parse) {
+		text = hintCommand(text, cmp.Or(parse.Context.Selected(), parse.Context.Model.Node))
+	}
 	return usagef("%s (see `%s --help`)", text, command)
-}
-
-// foreignFlag returns the flag that has the meaning of a well-known name of other job queues and tools; "": there is none.
-func foreignFlag(name string) string {
-	switch name {
-	case "delay", "countdown", "perform-in", "wait-for":
-		return "in"
-	case "at", "eta", "perform-at", "schedule", "scheduled-at", "wait-until":
-		return "run-at"
-	case "args", "body", "data":
-		return "payload"
-	case "idempotency-key", "job-key", "unique-key":
-		return "key"
-	case "attempts", "max-retries", "retries":
-		return "max-attempts"
-	case "tag", "tags":
-		return "label"
-	case "depends-on", "dependency":
-		return "after"
-	case "mutex":
-		return "lock"
-	case "database", "database-url", "db", "dsn", "url":
-		return "store"
-	case "config-file":
-		return "config"
-	case "format":
-		return "output"
-	}
-	return ""
-}
-
-// hintFlag adds to the text of a mistake which flag of the command is meant by one that only others have.
-func hintFlag(text string, command *kong.Node) string {
-	unknown, found := strings.CutPrefix(text, "unknown flag --")
-	if !found {
-		return text
-	}
-	unknown, _, _ = strings.Cut(unknown, ",") // kong may know a flag that is spelled nearly like that
-	meant := foreignFlag(unknown)
-	for _, flags := range command.AllFlags(true) {
-		if slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == meant }) {
-			return fmt.Sprintf("unknown flag --%s, did you mean \"--%s\"?", unknown, meant)
-		}
-	}
-	return text
 }
 
 // joinNegative lets negative numbers follow their flag: --priority -5 means --priority=-5.
