@@ -79,7 +79,7 @@ func endLine(row *task.Task, out task.Outcome, next task.Transition, took time.D
 	case next.State.Phase() == task.Rollback && row.Phase() == task.Run:
 		line += "  is rolled back"
 	case next.State.Waiting():
-		line += "  again in " + ops.Duration(next.Delay)
+		line += "  again " + again(out.Verdict, next.Delay)
 	}
 	if out.Error != "" {
 		line += "  " + ops.OneLine(ops.Cause(out.Error), mostReason)
@@ -88,6 +88,20 @@ func endLine(row *task.Task, out task.Outcome, next task.Transition, took time.D
 		line = text.Snip(line, width, "…")
 	}
 	return line
+}
+
+// again writes when the next attempt comes. What was not delivered is due at once, but its target is tried again after a pause only; what an agent
+// has stopped waits for the next free agent.
+func again(verdict task.Verdict, delay time.Duration) string {
+	switch {
+	case delay >= time.Millisecond:
+		return "in " + ops.Duration(delay)
+	case verdict == task.Undelivered:
+		return "after a pause"
+	case verdict == task.Drained:
+		return "soon"
+	}
+	return "at once"
 }
 
 // selection is the flags with which a command in another terminal, in this directory, finds the same store.

@@ -94,6 +94,10 @@ func TestEndLine(t *testing.T) {
 	require.Len(t, []rune(line), 80)
 	require.Equal(t, "task 7  invoice.send  failed  1m0s  is rolled back",
 		endLine(row, task.Outcome{Verdict: task.Failed}, task.Transition{State: task.StateRollbackPending}, time.Minute, 0))
+	due := task.Transition{State: task.StatePending}
+	for verdict, want := range map[task.Verdict]string{task.Undelivered: "after a pause", task.Drained: "soon", task.Deferred: "at once"} {
+		require.Equal(t, "task 7  invoice.send  "+string(verdict)+"  again "+want, endLine(row, task.Outcome{Verdict: verdict}, due, -1, 0))
+	}
 	row.State = task.StateRollbackRunning
 	require.Equal(t, "task 7  invoice.send  rollback lost  its agent is gone",
 		endLine(row, task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}, task.Transition{State: task.StateRollbackFailed}, -1, 0))

@@ -157,10 +157,12 @@ func (b *Breakers) Done(typ string, phase task.Phase, id task.ID, o task.Outcome
 func (b *Breakers) Open() (open []store.OpenBreaker) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now()
 	for p, x := range b.all {
 		if x.isOpen {
 			open = append(open, store.OpenBreaker{
-				Types: []string{p.typ}, Phase: p.phase, OpenFor: time.Since(x.since).Milliseconds(), Error: x.reason,
+				Types: []string{p.typ}, Phase: p.phase, OpenFor: now.Sub(x.since).Milliseconds(), Error: x.reason,
+				RetryIn: max(x.until.Sub(now), 0).Milliseconds(),
 			})
 		}
 	}

@@ -313,7 +313,7 @@ func TestOpenBreakers(t *testing.T) {
 		b.Begin("c", task.Run, 3)
 		b.Done("c", task.Run, 3, succeeded)
 		require.Equal(t, []store.OpenBreaker{
-			{Types: []string{"a"}, Phase: task.Check, Error: "connection refused"},
+			{Types: []string{"a"}, Phase: task.Check, Error: "connection refused", RetryIn: 500},
 			{Types: []string{"b"}, Phase: task.Run, OpenFor: 2000, Error: "connection refused"},
 		}, b.Open())
 		b.Begin("b", task.Run, 4)

@@ -127,10 +127,21 @@ func whyWaiting(w *store.Situation) (first Reason, also []Reason) {
 
 // clock writes how far a time is from now, and the time.
 func clock(now, t time.Time) string {
-	if t.After(now) {
-		return fmt.Sprintf("in %s, at %s", Age(t.Sub(now)), Time(t))
+	switch left := t.Sub(now); {
+	case left >= time.Second:
+		return fmt.Sprintf("in %s, at %s", Age(left), Time(t))
+	case left > 0:
+		return "now, at " + Time(t)
 	}
 	return fmt.Sprintf("since %s, %s", Time(t), Age(now.Sub(t)))
+}
+
+// in writes after what time something happens: "in 350 ms", or "at once".
+func in(d time.Duration) string {
+	if d < time.Millisecond {
+		return "at once"
+	}
+	return "in " + Duration(d)
 }
 
 // byWhom writes who has brought something about; "" where it is not known.

@@ -96,7 +96,7 @@ func (k candidates) unreachable(w *store.Situation) *Reason {
 // openBreaker is for a task whose target is out of reach of an agent.
 func openBreaker(a *store.AgentInfo, w *store.Situation) *Reason {
 	if a.Condition == nil {
-		return nil
+		return undelivered(a, w)
 	}
 	phase := w.Task.State.Phase()
 	for _, b := range a.Condition.Breakers {
@@ -107,16 +107,43 @@ func openBreaker(a *store.AgentInfo, w *store.Situation) *Reason {
 		since := b.Since(a.SeenAt)
 		r := &Reason{
 			Kind: WhyBreaker, Since: &since, Agent: a.Name,
-			Remedy: "bring the target back: agents try one task now and then, and go on when it is reached",
+			Remedy: backRemedy,
 		}
 		r.Text = fmt.Sprintf("%s is out of reach %s", what, clock(w.Now, since))
 		if b.Error != "" {
 			r.Text += ": " + OneLine(b.Error, 200)
 		}
+		r.Text += "; it is tried again " + in(a.SeenAt.Add(time.Duration(b.RetryIn)*time.Millisecond).Sub(w.Now)) + ", with one task"
 		return r
 	}
-	return nil
+	return undelivered(a, w)
 }
+
+// undelivered is for a task whose last attempt has not reached its target, on an agent whose last heartbeat came before: what that said of
+// breakers does not count.
+func undelivered(a *store.AgentInfo, w *store.Situation) *Reason {
+	last := missed(w.Task)
+	if last == nil || last.Session != a.Session || a.SeenAt.After(last.EndedAt) {
+		return nil
+	}
+	return &Reason{
+		Kind: WhyBreaker, Since: &last.EndedAt, Agent: a.Name,
+		Text:   fmt.Sprintf("the last attempt did not reach its target%s: the agent tries it again after a pause, with one task", because(last.Error)),
+		Remedy: backRemedy,
+	}
+}
+
+// missed returns the last attempt of the phase that a task is in, if it did not reach its target; else nil.
+func missed(t *store.TaskInfo) *store.AttemptInfo {
+	n := len(t.History)
+	if n == 0 || t.History[n-1].Outcome != task.Undelivered || t.History[n-1].Phase != t.State.Phase() {
+		return nil
+	}
+	return &t.History[n-1]
+}
+
+// backRemedy is what an operator can do about a target that is out of reach.
+const backRemedy = "bring the target back: agents try one task now and then, and go on when it is reached"
 
 // busy is for a task for which no agent has a free slot.
 func (k candidates) busy(w *store.Situation) *Reason {
@@ -224,6 +251,9 @@ func whyRunning(w *store.Situation, t *Task) Reason {
 	if t.CancelRequested != nil {
 		r.Kind, r.By = WhyCancelling, t.CancelRequestedBy
 		r.Text += fmt.Sprintf("; its cancellation was requested%s %s ago", byWhom(t.CancelRequestedBy), Age(w.Now.Sub(*t.CancelRequested)))
+	}
+	if last := missed(w.Task); last != nil {
+		r.Text += "; the last attempt did not reach its target" + because(last.Error)
 	}
 	r.Text += lastPing(w)
 	if i >= 0 {

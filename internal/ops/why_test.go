@@ -97,9 +97,22 @@ func TestWhyWaiting(t *testing.T) {
 			w.Task.Tenant = "acme"
 			w.Limit = &store.LimitUse{LimitInForce: store.LimitInForce{Name: "a", Tenant: store.TenantLimit{Rate: 1.0 / 600}}, TenantNext: time.Minute}
 		}},
-		{WhyBreaker, "the target of the check is out of reach since 2026-11-27T11:59:29.000Z, 31s: refused", func(w *store.Situation) {
-			w.Agents[0].Condition = &store.Condition{Breakers: []store.OpenBreaker{{Types: []string{"b", "a"}, Phase: task.Check, OpenFor: 30_000, Error: "refused"}}}
+		{WhyBreaker, "the target of the check is out of reach since 2026-11-27T11:59:29.000Z, 31s: refused; it is tried again in 4.0 s, with one task", func(w *store.Situation) {
+			w.Agents[0].Condition = &store.Condition{Breakers: []store.OpenBreaker{{Types: []string{"b", "a"}, Phase: task.Check, OpenFor: 30_000, Error: "refused", RetryIn: 5000}}}
 		}},
+		{WhyBreaker, "1s: refused; it is tried again at once, with one task", func(w *store.Situation) {
+			w.Agents[0].Condition = &store.Condition{Breakers: []store.OpenBreaker{{Types: []string{"a"}, Phase: task.Run, Error: "refused"}}}
+		}},
+		{WhyBreaker, "the last attempt did not reach its target (refused): the agent tries it again after a pause, with one task", func(w *store.Situation) {
+			w.Task.History = []store.AttemptInfo{{Session: 1, Phase: task.Run, Outcome: task.Undelivered, Error: "refused", EndedAt: w.Now}}
+		}},
+		{WhyStarting, "", func(w *store.Situation) { // the agent has sent a heartbeat since, without an open breaker
+			w.Task.History = []store.AttemptInfo{{Session: 1, Phase: task.Run, Outcome: task.Undelivered, EndedAt: *ago(w, time.Minute)}}
+		}},
+		{WhyStarting, "", func(w *store.Situation) { // another agent may reach it
+			w.Task.History = []store.AttemptInfo{{Session: 2, Phase: task.Run, Outcome: task.Undelivered, EndedAt: w.Now}}
+		}},
+		{WhyNotDue, "it is due now, at 2026-11-27T12:00:00.500Z", func(w *store.Situation) { w.Task.RunAt = *ago(w, -time.Second/2) }},
 		{WhyStarting, "", func(w *store.Situation) {
 			w.Agents[0].Condition = &store.Condition{Breakers: []store.OpenBreaker{{Types: []string{"a"}, Phase: task.Rollback}}}
 		}},
@@ -176,6 +189,9 @@ func TestWhyRunning(t *testing.T) {
 		{WhyRunning, "it runs on agent x for 10s; last heartbeat 4s ago, one is due every 20.0 s; its lease has 18s left", func(*store.Situation) {}},
 		{WhyRunning, "it runs on agent x for 10s; its lease expired 2s ago, so its agent may be gone: the task is requeued once that is certain", func(w *store.Situation) {
 			w.Policy, w.Task.LeaseEnd = nil, ago(w, 2*time.Second)
+		}},
+		{WhyRunning, "it runs on agent x for 10s; the last attempt did not reach its target (refused); last heartbeat", func(w *store.Situation) {
+			w.Task.History = []store.AttemptInfo{{Session: 2, Phase: task.Run, Outcome: task.Undelivered, Error: "refused"}}
 		}},
 		{WhyRunning, "it is being rolled back on agent x", func(w *store.Situation) { w.Task.State = task.StateRollbackRunning }},
 		{WhyCancelling, "its cancellation was requested by bob 3s ago", func(w *store.Situation) {

@@ -158,7 +158,7 @@ func whyRate(w *store.Situation) *Reason {
 	}
 	starts := w.Now.Add(l.Next + ahead(w.Ahead, l.Rate))
 	return &Reason{Kind: WhyRate, Ahead: w.Ahead, Starts: &starts, Text: fmt.Sprintf(
-		"the rate of type %s is %s, over all agents: the next one may start in %s", OneLine(l.Name, mostName), rate(l.Rate), Duration(l.Next))}
+		"the rate of type %s is %s, over all agents: the next one may start %s", OneLine(l.Name, mostName), rate(l.Rate), in(l.Next))}
 }
 
 // whyTenant is for a task whose tenant has as many attempts as it may have.
@@ -173,8 +173,8 @@ func whyTenant(w *store.Situation) *Reason {
 	case l.Tenant.Rate > 0 && l.TenantNext > 0:
 		starts := w.Now.Add(l.TenantNext + ahead(w.Ahead, l.Tenant.Rate))
 		return &Reason{Kind: WhyTenantRate, Ahead: w.Ahead, Starts: &starts, Text: fmt.Sprintf(
-			"the rate of a tenant of type %s is %s: the next task of tenant %s may start in %s",
-			OneLine(l.Name, mostName), rate(l.Tenant.Rate), tenant, Duration(l.TenantNext))}
+			"the rate of a tenant of type %s is %s: the next task of tenant %s may start %s",
+			OneLine(l.Name, mostName), rate(l.Tenant.Rate), tenant, in(l.TenantNext))}
 	}
 	return nil
 }

@@ -71,6 +71,8 @@ type OpenBreaker struct {
 	Phase   task.Phase `json:"phase"`           // run, rollback or check
 	OpenFor int64      `json:"open_for_ms"`     // milliseconds, until the heartbeat
 	Error   string     `json:"error,omitempty"` // of the last attempt that found the target out of reach
+	// RetryIn is how many milliseconds after the heartbeat the target is tried again, with one task; 0: at once, or it is being tried.
+	RetryIn int64 `json:"retry_in_ms,omitempty"`
 }
 
 // FullType is a type of which as many attempts run as the agent has workers for it.
