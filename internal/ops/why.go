@@ -51,7 +51,7 @@ const (
 	WhyRunning    ReasonKind = "running"      // it runs, or rolls back
 	WhyChecking   ReasonKind = "check"        // its agent asks the check whether it is done already
 	WhyCancelling ReasonKind = "cancelling"   // it runs, and is to stop
-	WhyAgentGone  ReasonKind = "agent_absent" // its agent is gone: it is requeued when its lease has expired
+	WhyAgentGone  ReasonKind = "agent_absent" // its agent is gone: another requeues it
 	WhyFinished   ReasonKind = "finished"     // it has ended
 )
 

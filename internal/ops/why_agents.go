@@ -236,7 +236,7 @@ func whyRunning(w *store.Situation, t *Task) Reason {
 	agent := agentOf(t.Agent, t.Session, mostName)
 	if i < 0 && !t.Detached {
 		r.Kind = WhyAgentGone
-		r.Text = fmt.Sprintf("agent %s, which runs it, is gone: another agent requeues it when its lease has expired%s", agent, leaseLeft(w))
+		r.Text = fmt.Sprintf("agent %s, which ran it, is gone%s: %s", agent, silentFor(w), requeued(w))
 		return r
 	}
 	doing := "it runs"
@@ -262,7 +262,66 @@ func whyRunning(w *store.Situation, t *Task) Reason {
 		}
 	}
 	r.Text += leaseLeft(w)
+	if i >= 0 && !t.Detached && leaseHeld(w) && w.Now.Sub(w.Agents[i].SeenAt) > renewed {
+		r.Text += fmt.Sprintf("; its agent has sent no heartbeat for %s: if it is gone, %s", Age(w.Now.Sub(w.Agents[i].SeenAt)), requeued(w))
+	}
 	return r
+}
+
+// silentFor writes since when the session that ran a task has sent no heartbeat, or that it was closed; "" where that is not known.
+func silentFor(w *store.Situation) string {
+	switch h := w.Holder; {
+	case h == nil:
+		return ""
+	case !h.Until.After(h.SeenAt):
+		return " (it exited at " + Time(h.SeenAt) + ")"
+	default:
+		return fmt.Sprintf(" (its last heartbeat came %s ago)", Age(w.Now.Sub(h.SeenAt)))
+	}
+}
+
+// How long it takes at most until an agent reaps the row of an agent that is gone: from its start until its first sweep (lease.SettleIn), and until the
+// next sweep that finds it.
+const (
+	settleIn  = 3 * time.Second
+	nextSweep = 2 * time.Second
+)
+
+// requeued writes when another agent requeues a task whose agent is gone. It does once the lease or the session of that agent has expired, and it has
+// itself run for as long as that session lasts without a heartbeat: so long it has to see the session silent, as the clock may have jumped.
+func requeued(w *store.Situation) string {
+	var end time.Time // of the lease or the session
+	var lasts time.Duration
+	if h := w.Holder; h != nil {
+		end, lasts = h.Until, max(h.Until.Sub(h.SeenAt), 0)
+	}
+	if lease := w.Task.LeaseEnd; lease != nil && lease.Before(end) {
+		end = *lease
+	}
+	watches := max(lasts, settleIn)
+	var since *time.Time // when the first of the agents that can requeue it has started
+	for i := range w.Agents {
+		a := &w.Agents[i]
+		if a.Session != w.Task.Session && a.Workers > 0 && w.Now.Sub(a.SeenAt) <= renewed && (since == nil || a.StartedAt.Before(*since)) {
+			since = &a.StartedAt
+		}
+	}
+	if since == nil {
+		return fmt.Sprintf("no other agent is running; the next one requeues it within %s of its start", Duration(watches+nextSweep))
+	}
+	if by := since.Add(watches); by.After(end) {
+		end = by
+	}
+	end = end.Add(nextSweep)
+	if !end.After(w.Now) {
+		return "another agent requeues it in a moment"
+	}
+	return fmt.Sprintf("another agent requeues it by %s, in %s", Time(end), Duration(end.Sub(w.Now)))
+}
+
+// leaseHeld reports whether the lease of a task has not expired.
+func leaseHeld(w *store.Situation) bool {
+	return w.Task.LeaseEnd != nil && w.Task.LeaseEnd.After(w.Now)
 }
 
 // processOf returns what an agent has last said of a task's process.
@@ -323,7 +382,7 @@ func lastPing(w *store.Situation) string {
 	return fmt.Sprintf("; last heartbeat %s ago, one is due every %s", Age(max(w.Now.Sub(t.LeaseEnd.Add(-heartbeat-stop)), 0)), Duration(heartbeat))
 }
 
-// leaseLeft writes how much is left of the lease.
+// leaseLeft writes how much is left of the lease of an agent that is present, or of a task that goes on without one.
 func leaseLeft(w *store.Situation) string {
 	end := w.Task.LeaseEnd
 	switch {
@@ -332,5 +391,5 @@ func leaseLeft(w *store.Situation) string {
 	case end.After(w.Now):
 		return fmt.Sprintf("; its lease has %s left", Age(end.Sub(w.Now)))
 	}
-	return fmt.Sprintf("; its lease expired %s ago, so its agent may be gone: the task is requeued once that is certain", Age(w.Now.Sub(*end)))
+	return fmt.Sprintf("; its lease expired %s ago: an agent requeues it in a moment", Age(w.Now.Sub(*end)))
 }

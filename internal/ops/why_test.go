@@ -179,6 +179,21 @@ func does(p store.RunningProcess) func(w *store.Situation) {
 	}
 }
 
+// gone has the session that runs the task, which lasts 15 s without a heartbeat, be silent for so long, and another agent run for so long.
+func gone(silent, other time.Duration, change func(w *store.Situation)) func(w *store.Situation) {
+	return func(w *store.Situation) {
+		w.Agents[0].SeenAt = *ago(w, silent)
+		w.Holder = &store.SessionHolder{SeenAt: *ago(w, silent), Until: *ago(w, silent-15*time.Second)}
+		w.Agents[0].Session = 9
+		w.Agents = append(w.Agents, store.AgentInfo{
+			Session: 2, Name: "y", State: store.AgentWorking, Workers: 4, StartedAt: *ago(w, other), SeenAt: w.Now,
+		})
+		if change != nil {
+			change(w)
+		}
+	}
+}
+
 func TestWhyRunning(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -187,7 +202,7 @@ func TestWhyRunning(t *testing.T) {
 		change func(w *store.Situation)
 	}{
 		{WhyRunning, "it runs on agent x for 10s; last heartbeat 4s ago, one is due every 20.0 s; its lease has 18s left", func(*store.Situation) {}},
-		{WhyRunning, "it runs on agent x for 10s; its lease expired 2s ago, so its agent may be gone: the task is requeued once that is certain", func(w *store.Situation) {
+		{WhyRunning, "it runs on agent x for 10s; its lease expired 2s ago: an agent requeues it in a moment", func(w *store.Situation) {
 			w.Policy, w.Task.LeaseEnd = nil, ago(w, 2*time.Second)
 		}},
 		{WhyRunning, "it runs on agent x for 10s; the last attempt did not reach its target (refused); last heartbeat", func(w *store.Situation) {
@@ -212,8 +227,19 @@ func TestWhyRunning(t *testing.T) {
 			does(store.RunningProcess{State: store.ProcessSleeping, Processes: 3, Over: 40_000})},
 		{WhyRunning, "; its process was stopped by a signal or a debugger", does(store.RunningProcess{State: store.ProcessStopped, Processes: 1})},
 		{WhyRunning, "; its process has just ended", does(store.RunningProcess{State: store.ProcessEnded, Processes: 1})},
-		{WhyAgentGone, "agent x, which runs it, is gone: another agent requeues it when its lease has expired; its lease has 18s left",
+		{WhyRunning, "its lease has 18s left; its agent has sent no heartbeat for 7s: if it is gone, another agent requeues it by 2026-11-27T12:00:10.000Z, in 10.0 s",
+			gone(7*time.Second, time.Hour, func(w *store.Situation) { w.Agents[0].Session = 1 })},
+		{WhyAgentGone, "agent x, which ran it, is gone: no other agent is running; the next one requeues it within 5.0 s of its start",
 			func(w *store.Situation) { w.Agents = nil }},
+		{WhyAgentGone, "agent x, which ran it, is gone (its last heartbeat came 20s ago): another agent requeues it in a moment", gone(20*time.Second, time.Hour, nil)},
+		{WhyAgentGone, "is gone (its last heartbeat came 16s ago): another agent requeues it by 2026-11-27T12:00:01.000Z, in 1.0 s", gone(16*time.Second, time.Hour, nil)},
+		{WhyAgentGone, "another agent requeues it by 2026-11-27T12:00:13.000Z, in 13.0 s", gone(20*time.Second, 4*time.Second, nil)}, // that has just started
+		{WhyAgentGone, "no other agent is running; the next one requeues it within 17.0 s of its start",
+			gone(20*time.Second, time.Hour, func(w *store.Situation) { w.Agents[1].Workers = 0 })},
+		{WhyAgentGone, "is gone (it exited at 2026-11-27T11:59:40.000Z): another agent requeues it in a moment", gone(20*time.Second, time.Hour,
+			func(w *store.Situation) { w.Holder.Until = w.Holder.SeenAt })},
+		{WhyAgentGone, "another agent requeues it by 2026-11-27T12:00:03.000Z, in 3.0 s", gone(4*time.Second, time.Hour, // its lease ends before its session
+			func(w *store.Situation) { w.Task.LeaseEnd = ago(w, -time.Second) })},
 		{WhyRunning, "it runs on agent x", func(w *store.Situation) { w.Agents, w.Task.Detached = nil, true }},
 	} {
 		e := Why(situation(func(w *store.Situation) {

@@ -17,6 +17,8 @@ type Situation struct {
 	Policy *task.Policy
 	// Agents are the present sessions.
 	Agents []AgentInfo
+	// Holder is the session that runs the task; nil: none does, or the store knows that session no more.
+	Holder *SessionHolder
 	// Running are the types with the most attempts of all present agents, by their numbers: ten at most.
 	Running []TypeCount
 
@@ -30,6 +32,12 @@ type Situation struct {
 	// Ahead is how many tasks of its type, region and tenant are due, may start and come first, MostAhead + 1 at most. Of a task that is held back
 	// for its sequence, how many of the sequence come first; for its lock, how many wait for it, this one included.
 	Ahead int
+}
+
+// SessionHolder is what the store knows of the session that runs a task, present or not.
+type SessionHolder struct {
+	SeenAt time.Time // the last heartbeat
+	Until  time.Time // when the session expires, or has expired; not after SeenAt: it was closed
 }
 
 // StoppedBatch is a batch whose tasks are to be cancelled or rolled back.

@@ -226,8 +226,15 @@ func whyRunning(t testing.TB, h Harness) {
 	_, err := r.Cancel(r.ctx, row, "dave")
 	require.NoError(t, err)
 	require.Equal(t, "dave", r.reason(row, ops.WhyCancelling).By)
+	w, err := r.explainer().Situation(r.ctx, row)
+	require.NoError(t, err)
+	near(t, r.Now(), w.Holder.SeenAt)
+	near(t, r.Now().Add(presence), w.Holder.Until)
+	r.Advance(t, presence+time.Minute)
+	require.Contains(t, r.reason(row, ops.WhyAgentGone).Text, "its last heartbeat came")
+	r.beat(store.Heartbeat{})
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	r.reason(row, ops.WhyAgentGone)
+	require.Contains(t, r.reason(row, ops.WhyAgentGone).Text, "it exited at")
 }
 
 func whyFinished(t testing.TB, h Harness) {

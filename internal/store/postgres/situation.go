@@ -54,6 +54,15 @@ func (s *Store) situation(ctx context.Context, conn *pgx.Conn, id task.ID) (foun
 	if err := s.circumstances(ctx, conn, found); err != nil {
 		return nil, err
 	}
+	if found.Task.State.Running() {
+		var h store.SessionHolder
+		if err := forEach(ctx, conn, []any{&h.SeenAt, &h.Until}, func() error {
+			found.Holder = &store.SessionHolder{SeenAt: h.SeenAt.UTC(), Until: h.Until.UTC()}
+			return nil
+		}, s.sql.HolderSeen, arg("session", int64(found.Task.Session))); err != nil {
+			return nil, err
+		}
+	}
 	if found.Task.Sequence != "" {
 		if found.Sequence, err = s.sequence(ctx, conn, found.Task.Type, found.Task.Sequence); err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ type statements struct {
 	Unblock, Blocked, Related, Neighbours, Predecessors                                     *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	Pauses, PauseType, ResumeType, NoteRedactions, Redactions                               *sqltext.Query
-	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                     *sqltext.Query
+	Circumstances, HolderSeen, RunningTypes, Ahead, AheadInSequence, WaitingForLock         *sqltext.Query
 	Spill                                                                                   *sqltext.Query
 	Orphans, WaitingTypes, HeldTypes, CancelOrphans, MoveOrphans, RegionOrphans             *sqltext.Query
 	PromoteTurns, TurnNotes, DeclareSequences, FindSequences, ShowSequences, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel,

@@ -42,6 +42,14 @@ func (t *snapshot) situation(id task.ID, found *store.Situation) (err error) {
 	if err := t.circumstances(found); err != nil {
 		return err
 	}
+	if found.Task.State.Running() {
+		if err := t.query(func(r *sql.Rows) error {
+			found.Holder = &store.SessionHolder{}
+			return r.Scan(timeOf{&found.Holder.SeenAt}, timeOf{&found.Holder.Until})
+		}, t.sql.HolderSeen, arg("session", int64(found.Task.Session))); err != nil {
+			return err
+		}
+	}
 	if found.Task.Sequence != "" {
 		if found.Sequence, err = t.sequence(found.Task.Type, found.Task.Sequence); err != nil {
 			return err

@@ -38,7 +38,7 @@ type statements struct {
 	RegionOrphans, Declarer, RowsBehind, AuditType, AuditReason, LastAudit                                *sqltext.Query
 	NextRegion, AnyLate, Spill                                                                            *sqltext.Query
 	NoteRedactions, Redactions                                                                            *sqltext.Query
-	Circumstances, RunningTypes, Ahead, AheadInSequence, WaitingForLock                                   *sqltext.Query
+	Circumstances, HolderSeen, RunningTypes, Ahead, AheadInSequence, WaitingForLock                       *sqltext.Query
 	Pauses, PauseType, ResumeType, IsPaused                                                               *sqltext.Query
 	FindSequences, ShowSequence, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
 	KeepActivity, ActivityTop, Activity, DeleteActivity                                                   *sqltext.Query

@@ -39,6 +39,10 @@ LEFT JOIN {schema}.limit_bucket AS u ON u.name = l.name
 LEFT JOIN {schema}.tenant_bucket AS v ON v.name = l.name AND v.tenant = t.tenant
 WHERE t.id = @id
 
+-- name: holder_seen
+-- The last heartbeat of a session, and when it expires.
+SELECT seen_at, present_until FROM {schema}.agent WHERE session = @session
+
 -- name: running_types
 SELECT t.type, count(*) FROM {schema}.task AS t WHERE t.state IN ('running', 'rollback_running') GROUP BY t.type ORDER BY 2 DESC, 1 LIMIT 10
 

@@ -33,6 +33,10 @@ LEFT JOIN limit_bucket AS u ON u.name = l.name
 LEFT JOIN tenant_bucket AS v ON v.name = l.name AND v.tenant = t.tenant
 WHERE t.id = @id;
 
+-- name: holder_seen
+-- The last heartbeat of a session, and when it expires.
+SELECT seen_at, present_until FROM agent WHERE session = @session;
+
 -- name: running_types
 -- The type of each row that runs: they are few, and counted by the caller.
 SELECT type FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running');
