@@ -280,8 +280,8 @@ func silentFor(w *store.Situation) string {
 	}
 }
 
-// How long it takes at most until an agent reaps the row of an agent that is gone: from its start until its first sweep (lease.SettleIn), and until the
-// next sweep that finds it.
+// How long it takes at most until an agent reaps the row of an agent that is gone: from its start until its first sweep (lease.SettleIn),
+// and until the next sweep that finds it.
 const (
 	settleIn  = 3 * time.Second
 	nextSweep = 2 * time.Second
