@@ -218,31 +218,38 @@ CREATE TABLE {schema}.attempt (
 
 -- Live and finished tasks, and followers.
 CREATE VIEW {schema}.tasks AS
-    SELECT id, type, state, priority, coalesce(spilled_from, region) AS region, key, run_at, payload, labels, traceparent,
-           created_by, max_attempts,
-           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, {shown_error of=task.} AS error, result, NULL::text AS output, NULL::timestamptz AS started_at,
-           NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
-           coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
-           NULL::bigint AS follows, lock, held, sequence, after,
-           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for, tenant,
-           spilled_from IS NOT NULL AS spilled, nullif(failed_task, id) AS failed_task
-    FROM {schema}.task
-    UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, {shown_error of=task_archive.}, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
-           CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant, false,
-           nullif(failed_task, id)
-    FROM {schema}.task_archive
-    UNION ALL
-    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL, tenant,
-           false, NULL
-    FROM {schema}.follow;
+           outcome, {shown_error of=t.} AS error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
+           cancel_requested_by, detached, batch_id, rollback_payload, cause, round, follows, lock, held, sequence, after, after_if,
+           cancelled_for, tenant, spilled, failed_task
+    FROM (
+        SELECT id, type, state, priority, coalesce(spilled_from, region) AS region, key, run_at, payload, labels, traceparent,
+               created_by, max_attempts,
+               created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+               outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
+               NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
+               coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
+               NULL::bigint AS follows, lock, held, sequence, after,
+               CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END AS after_if, NULL::bigint AS cancelled_for, tenant,
+               spilled_from IS NOT NULL AS spilled, nullif(failed_task, id) AS failed_task
+        FROM {schema}.task
+        UNION ALL
+        SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+               created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+               outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
+               cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL, sequence, after,
+               CASE WHEN after IS NOT NULL THEN coalesce(after_if, 'succeeded') END, cancelled_for, tenant, false,
+               nullif(failed_task, id)
+        FROM {schema}.task_archive
+        UNION ALL
+        SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+               created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+               outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
+               cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL, sequence, NULL, NULL, NULL, tenant,
+               false, NULL
+        FROM {schema}.follow
+    ) AS t;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,
 -- and each of them locks the lock's row first, skipping what another has locked, and looks at tasks and notes in a later statement:
