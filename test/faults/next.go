@@ -47,9 +47,9 @@ func BuildNext(dir, present string) (Programs, error) {
 }
 
 var (
-	viewOfTasks = regexp.MustCompile(`(?s)CREATE VIEW (?:\{schema\}\.)?tasks AS\n.*?;`)
-	partOfView  = regexp.MustCompile(`\n    FROM `)
-	ofFollowers = regexp.MustCompile(`, note(\n    FROM (\{schema\}\.)?follow)`) // which have no such column
+	viewOfTasks = regexp.MustCompile(`(?s)CREATE VIEW (?:\S+\.)?tasks AS\n.*?;`)
+	partOfView  = regexp.MustCompile(`(\n +)FROM `)
+	ofFollowers = regexp.MustCompile(`, note(\n +FROM (\{schema\}\.)?follow)`) // which have no such column
 )
 
 // nextStep writes the additional migration of a store into dir, and adds it to what replaces files of the tree. In its text
@@ -61,15 +61,16 @@ func nextStep(dir, store string, replace map[string]string) error {
 		return err
 	}
 	before := 1 + len(later)
-	schema, err := os.ReadFile(filepath.Join(tree, "schema.sql"))
+	schema, err := os.ReadFile(filepath.Join(tree, "testdata", "released", "0001.sql")) // schema.sql, with what it includes
 	if err != nil {
 		return err
 	}
-	view := viewOfTasks.FindString(string(schema))
-	if parts := partOfView.FindAllString(view, -1); len(parts) != 3 {
-		return fmt.Errorf("schema.sql of %s: the view tasks has %d parts, and not three", store, len(parts))
+	view := strings.ReplaceAll(viewOfTasks.FindString(string(schema)), `"schema_of_a_release"`, "{schema}")
+	want := map[string]int{"postgres": 4, "sqlite": 3}[store]
+	if parts := partOfView.FindAllString(view, -1); len(parts) != want {
+		return fmt.Errorf("the schema of %s: the view tasks has %d parts, and not %d", store, len(parts), want)
 	}
-	view = ofFollowers.ReplaceAllString(partOfView.ReplaceAllString(view, ", note\n    FROM "), ", NULL$1")
+	view = ofFollowers.ReplaceAllString(partOfView.ReplaceAllString(view, ", note${1}FROM "), ", NULL$1")
 	if store == "postgres" {
 		view = strings.Replace(view, "CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
 	}
