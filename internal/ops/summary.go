@@ -139,6 +139,8 @@ func standing(i *Task, again bool) []string {
 		return []string{running + progress(i) + because(i.Message)}
 	case i.State == task.StateSucceeded:
 		return []string{running, "succeeded" + because(i.Error)} // as where a result was too large to keep
+	case i.State == task.StateRolledBack && again:
+		return []string{string(i.State)} // the error is that of its run, which is in the past
 	case i.ClaimedAt != nil && i.EverStarted && !again && i.State.Phase() == task.Run:
 		return []string{running, string(i.State) + because(i.Error)}
 	}
