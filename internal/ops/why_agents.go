@@ -302,7 +302,8 @@ func requeued(w *store.Situation) string {
 	var since *time.Time // when the first of the agents that can requeue it has started
 	for i := range w.Agents {
 		a := &w.Agents[i]
-		if a.Session != w.Task.Session && a.Workers > 0 && w.Now.Sub(a.SeenAt) <= renewed && (since == nil || a.StartedAt.Before(*since)) {
+		sweeps := a.Session != w.Task.Session && a.Workers > 0 && a.State != store.AgentDraining && w.Now.Sub(a.SeenAt) <= renewed
+		if sweeps && (since == nil || a.StartedAt.Before(*since)) {
 			since = &a.StartedAt
 		}
 	}
@@ -391,5 +392,9 @@ func leaseLeft(w *store.Situation) string {
 	case end.After(w.Now):
 		return fmt.Sprintf("; its lease has %s left", Age(end.Sub(w.Now)))
 	}
-	return fmt.Sprintf("; its lease expired %s ago: an agent requeues it in a moment", Age(w.Now.Sub(*end)))
+	by := "an agent requeues it in a moment"
+	if !slices.ContainsFunc(w.Agents, func(a store.AgentInfo) bool { return a.Session == w.Task.Session && w.Now.Sub(a.SeenAt) <= renewed }) {
+		by = requeued(w)
+	}
+	return fmt.Sprintf("; its lease expired %s ago: %s", Age(w.Now.Sub(*end)), by)
 }

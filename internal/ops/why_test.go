@@ -205,6 +205,13 @@ func TestWhyRunning(t *testing.T) {
 		{WhyRunning, "it runs on agent x for 10s; its lease expired 2s ago: an agent requeues it in a moment", func(w *store.Situation) {
 			w.Policy, w.Task.LeaseEnd = nil, ago(w, 2*time.Second)
 		}},
+		{WhyRunning, "its lease expired 2s ago: another agent requeues it by 2026-11-27T12:00:10.000Z, in 10.0 s", // whose session has not
+			gone(7*time.Second, time.Second, func(w *store.Situation) {
+				w.Agents[0].Session, w.Task.LeaseEnd, w.Agents[1].StartedAt = 1, ago(w, 2*time.Second), *ago(w, 7*time.Second)
+			})},
+		{WhyRunning, "its lease expired 2s ago: no other agent is running; the next one requeues it within 5.0 s of its start", func(w *store.Situation) {
+			w.Agents, w.Task.Detached, w.Task.LeaseEnd = nil, true, ago(w, 2*time.Second)
+		}},
 		{WhyRunning, "it runs on agent x for 10s; the last attempt did not reach its target (refused); last heartbeat", func(w *store.Situation) {
 			w.Task.History = []store.AttemptInfo{{Session: 2, Phase: task.Run, Outcome: task.Undelivered, Error: "refused"}}
 		}},
@@ -236,6 +243,8 @@ func TestWhyRunning(t *testing.T) {
 		{WhyAgentGone, "another agent requeues it by 2026-11-27T12:00:13.000Z, in 13.0 s", gone(20*time.Second, 4*time.Second, nil)}, // that has just started
 		{WhyAgentGone, "no other agent is running; the next one requeues it within 17.0 s of its start",
 			gone(20*time.Second, time.Hour, func(w *store.Situation) { w.Agents[1].Workers = 0 })},
+		{WhyAgentGone, "no other agent is running; the next one requeues it within 17.0 s of its start", // as one that drains sweeps no more
+			gone(20*time.Second, time.Hour, func(w *store.Situation) { w.Agents[1].State = store.AgentDraining })},
 		{WhyAgentGone, "is gone (it exited at 2026-11-27T11:59:40.000Z): another agent requeues it in a moment", gone(20*time.Second, time.Hour,
 			func(w *store.Situation) { w.Holder.Until = w.Holder.SeenAt })},
 		{WhyAgentGone, "another agent requeues it by 2026-11-27T12:00:03.000Z, in 3.0 s", gone(4*time.Second, time.Hour, // its lease ends before its session

@@ -113,25 +113,32 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// An attempt that has pinged was not left in its server's queue, whatever that ping counted for, nor was one whose response has begun.
+// An attempt that has pinged was not left in its server's queue, whatever that ping counted for, nor was one whose response has begun. Of one
+// whose pings count with progress only the agent may not know.
 func TestAStallAfterASignNamesNoBusyServer(t *testing.T) {
-	pinged, begun := exectest.Attempt{}.Lease(), exectest.Attempt{}.Lease()
-	defer pinged.Close()
-	defer begun.Close()
-	for l, ping := range map[*lease.Lease]bool{pinged: true, begun: false} {
-		w := to(serve(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			if ping {
-				l.Ping(store.Ping{})
-				l.Stop(&lease.Cause{Verdict: task.Stalled, Reason: "why"})
-			} else {
-				w.Header().Set("Content-Type", "application/x-ndjson")
-				w.(http.Flusher).Flush()
-				time.AfterFunc(50*time.Millisecond, func() { l.Stop(&lease.Cause{Verdict: task.Stalled, Reason: "why"}) })
-			}
-			<-r.Context().Done()
-		}))
-		require.Equal(t, task.Outcome{Verdict: task.Stalled, Error: "why", EndUnknown: true}, client(t).Run(l, declared(w), w))
+	stalled := &lease.Cause{Verdict: task.Stalled, Reason: "why"}
+	for name, c := range map[string]struct {
+		policy task.Policy
+		sign   func(w http.ResponseWriter, l *lease.Lease)
+	}{
+		"a ping": {sign: func(_ http.ResponseWriter, l *lease.Lease) { l.Ping(store.Ping{}) }},
+		"a response": {sign: func(w http.ResponseWriter, _ *lease.Lease) {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			_ = http.NewResponseController(w).Flush()
+		}},
+		"unknown": {policy: task.Policy{RequireProgress: true}, sign: func(http.ResponseWriter, *lease.Lease) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := exectest.Attempt{Policy: c.policy}.Lease()
+			defer l.Close()
+			w := to(serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				c.sign(w, l)
+				time.AfterFunc(50*time.Millisecond, func() { l.Stop(stalled) })
+				<-r.Context().Done()
+			}))
+			require.Equal(t, task.Outcome{Verdict: task.Stalled, Error: "why", EndUnknown: true}, client(t).Run(l, declared(w), w))
+		})
 	}
 }
 

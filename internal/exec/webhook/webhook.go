@@ -143,9 +143,11 @@ func (d *attempt) failure(err error) task.Outcome {
 const notHeard = ", none at all since the request was sent: is the server busy with other requests?"
 
 // unheard adds to the outcome of an attempt that stalled without a sign that its request was read: a server that is busy with other
-// requests leaves it in its queue, where no handler can ping.
+// requests leaves it in its queue, where no handler can ping. Where only progress counts the agent does not know of all pings: those without it
+// leave no trace in the store.
 func unheard(l *lease.Lease, o task.Outcome) task.Outcome {
-	if o.Verdict == task.Stalled && !o.NeverStarted && !l.Heard() {
+	_, strict, _ := l.Policy().Liveness(l.Task().Phase())
+	if o.Verdict == task.Stalled && !o.NeverStarted && !strict && !l.Heard() {
 		o.Error += notHeard
 	}
 	return o
