@@ -71,6 +71,9 @@ func (c batchCreateCmd) Run(a *app) error {
 	if err := base.Check(); c.Type != "" && err != nil {
 		return err
 	}
+	if err := checkTypes(c.Type, c.FinishType); err != nil {
+		return err
+	}
 	rows := ops.ReadRequests(source, source.name, base)
 	if c.DryRun {
 		return a.countRows(rows)

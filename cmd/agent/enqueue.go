@@ -74,8 +74,8 @@ func (c enqueueCmd) Run(a *app) error {
 	if err := r.Check(); err != nil { // before the store is looked for
 		return err
 	}
-	if err := task.CheckTypeName(c.Type); err != nil { // no agent could ever declare it
-		return &store.InputError{Text: err.Error()}
+	if err := checkTypes(c.Type); err != nil {
+		return err
 	}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout+r.Patience())
@@ -176,4 +176,14 @@ func readDocument(flag string, given *string, stdin io.Reader) (json.RawMessage,
 		return nil, usagef("%s: more than %d MiB: store it elsewhere and enqueue its location", flag, maxPayload>>20)
 	}
 	return doc, nil
+}
+
+// checkTypes returns an error where no agent could ever declare one of these types; "" is none.
+func checkTypes(names ...string) error {
+	for _, name := range names {
+		if err := task.CheckTypeName(name); name != "" && err != nil {
+			return &store.InputError{Text: err.Error()}
+		}
+	}
+	return nil
 }

@@ -72,6 +72,9 @@ func (c orphansMoveCmd) Run(a *app) error {
 	if c.New == "" {
 		return usagef("NEW is empty: name the type that the tasks get")
 	}
+	if err := checkTypes(c.New); err != nil {
+		return err
+	}
 	to := " to " + ops.OneLine(c.New, store.MaxType)
 	change := ops.OrphanChange{Type: c.Old, Into: c.New, By: c.By, Reason: c.Reason}
 	to = strings.ReplaceAll(to, "%", "%%")

@@ -3,6 +3,7 @@ package ops
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // maxLine bounds one line of NDJSON, in bytes, its end not counted: a payload and a rollback payload as large as a store can
@@ -255,7 +257,7 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 	const text = "a string"
 	switch column {
 	case "type":
-		return wants(&r.Type, text)
+		return cmp.Or(wants(&r.Type, text), p.declarable(at, r.Type))
 	case "payload":
 		r.Payload = bytes.Clone(value)
 	case "rollback_payload":
@@ -291,6 +293,14 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 		return names.readAfter(p, value, at)
 	}
 	return p.requestMember(column, value, at, r)
+}
+
+// declarable returns an error where no agent could ever declare a type of that name; "" is none.
+func (p place) declarable(at int, name string) error {
+	if err := task.CheckTypeName(name); name != "" && err != nil {
+		return p.wrong(at, "%s", err)
+	}
+	return nil
 }
 
 // requestMember reads the value of one member that only a request of its own has.

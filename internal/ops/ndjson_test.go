@@ -117,6 +117,7 @@ func TestReadRequestsNamesLineAndColumn(t *testing.T) {
 		`{"max_attempts": -1}`:               `max attempts -1: use 1 to 1000`,
 		`{"payload": {"a": "\u0000"}}`:       `the payload has a NUL character`,
 		`{"rollback_payload": {"\u0000":1}}`: `the rollback payload has a NUL character`,
+		`{"type": "in voice"}`:               `f.ndjson:1:10: "in voice": the name of a type has at most 128 letters`,
 		`{"type": ""}`:                       `f.ndjson:1:1: the task has no type`,
 		"{\"key\":\"\xff\"}":                 `f.ndjson:1:1: the line is not UTF-8`,
 		long:                                 `f.ndjson:1:1: the line is longer than 1 MiB`,

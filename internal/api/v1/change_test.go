@@ -248,7 +248,7 @@ func TestWrongBodies(t *testing.T) {
 		"{\n  \"type\": \"x\",\n  \"prio\": 1}": "body:3:3:", `{"type": "x", "payload": ` + deep + `}`: "this is not JSON",
 		`{"type": "x", "after": [9223372036854775808]}`: "after must be a list of ids", `{"type": "x", "batch": 1e3}`: "batch must be",
 		`{"type": "x", "in": "-5m"}`: "in must be a duration", `{"type": "x", "in": 5}`: "in must be a duration",
-		`{"type": "x", "payload": "\u0000"}`: "NUL character", `{"type": "x\u0000"}`: "NUL", "{\"type\": \"\xff\"}": "not UTF-8",
+		`{"type": "x", "payload": "\u0000"}`: "NUL character", `{"type": "x\u0000"}`: "letter or digit", "{\"type\": \"\xff\"}": "not UTF-8",
 		`{"type": "x", "ref": "a"}`: "is not a column", `{"type": "x", "priority": 11}`: "use -10 to 10",
 		`{"type": "x", "run_at": "tomorrow"}`: "run_at must be a time", `{"type": "x", "created_by": "\u0000"}`: "NUL",
 	} {
