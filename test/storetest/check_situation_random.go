@@ -3,6 +3,7 @@ package storetest
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -65,6 +66,7 @@ func (s *situations) one(of ...string) string { return of[s.rand.IntN(len(of))] 
 
 // rows inserts some rows, of which each may have to wait for one thing or another.
 func (s *situations) rows() {
+	now := strconv.FormatInt(s.claims/16, 10) // of a sequence: one that is blocked stays so, and others come
 	for range 4 + s.rand.IntN(8) {
 		q := store.EnqueueRequest{
 			Type: s.one(kind, kind, "limited", "limited", "rated"), Region: s.one("", "", "", "sg"), Priority: s.rand.IntN(3),
@@ -74,7 +76,7 @@ func (s *situations) rows() {
 			q.In = time.Hour
 		}
 		if q.Type == kind {
-			q.Sequence, q.Lock = s.one("", "", "", "s1", "s2"), s.one("", "", "l1", "l2")
+			q.Sequence, q.Lock = s.one("", "", "", "s"+now, "r"+now), s.one("", "", "l1", "l2")
 			if len(s.ids) > 0 && s.rand.IntN(5) == 0 {
 				q.After = []task.ID{s.ids[s.rand.IntN(len(s.ids))]}
 			}
