@@ -119,14 +119,11 @@ func (a *app) execute(args []string) int {
 // usageError is a mistake on the command line, in one line.
 func usageError(err error) error {
 	command := "leasehold"
-	var parse *kong.ParseError
 	text := strings.ReplaceAll(err.Error(), `but got "EOL" (<EOL>)`, "but got nothing")
-	if errors.As(err, &parse) && parse.Context.Selected() != nil {
-		command = parse.Context.Selected().FullPath()
-		text = hintFlag(text, parse.Context.Selected())
-	}
-	if errors.As(err, &parse) {
-		text = hintCommand(text, cmp.Or(parse.Context.Selected(), parse.Context.Model.Node))
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
+		at := cmp.Or(parse.Context.Selected(), parse.Context.Model.Node)
+		command = at.FullPath()
+		text = hintCommand(hintFlag(text, at), at)
 	}
 	return usagef("%s (see `%s --help`)", text, command)
 }

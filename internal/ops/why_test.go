@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -269,4 +270,10 @@ func TestWhyIsMasked(t *testing.T) {
 	})
 	require.Contains(t, Why(w, nil).Text, "45.6%")
 	require.NotContains(t, Why(w, Redactions{"a": NewMask("done")}).Text, "45.6%")
+}
+
+// Rooms keep ops from lease, so what why says of sweeps has a copy of its bound.
+func TestWhyKnowsWhenAgentsSweep(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, lease.SettleIn, settleIn)
 }
