@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 type pingCmd struct {
@@ -83,7 +84,7 @@ func (c pingCmd) body() ([]byte, error) {
 	if doc.Checkpoint, err = ping.Checkpoint(c.Checkpoint); err != nil {
 		return nil, usagef("%w", err)
 	}
-	doc.Message, doc.NextWithin = answer.Text(c.Message, store.MaxMessage), time.Duration(c.NextWithin).Seconds()
+	doc.Message, doc.NextWithin = task.Text(c.Message, store.MaxMessage), time.Duration(c.NextWithin).Seconds()
 	return json.Marshal(doc)
 }
 

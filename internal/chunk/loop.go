@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
+	"github.com/leasehold/leasehold/internal/work"
 )
 
 // Plan is a plan of an agent's configuration.
@@ -44,7 +45,6 @@ const (
 	shortestRest = 20 * time.Millisecond
 	firstRetry   = 100 * time.Millisecond
 	lastRetry    = 10 * time.Second
-	doubled      = 10             // how often a rest is doubled at most
 	never        = 24 * time.Hour // about: there is nothing to declare
 )
 
@@ -340,11 +340,11 @@ func (f *follower) next(did Turn) time.Duration {
 	return min(cmp.Or(did.Again, longestRest), longestRest)
 }
 
-// failed handles a call that failed: the store or the source may be out of reach.
+// failed handles a call that failed, misses of them in a row, 1 at least: the store or the source may be out of reach.
 func (l *Loop) failed(err error, misses int) time.Duration {
 	l.o.Metrics.StoreErrors.WithLabelValues("chunks").Inc()
 	l.o.Metrics.Outage.Failed(l.o.Log, "chunks", err)
-	return min(firstRetry<<min(misses, doubled), lastRetry)
+	return work.Backoff{First: firstRetry, Last: lastRetry}.After(misses - 1)
 }
 
 // pause rests until then or the end of ctx.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/fault"
@@ -114,9 +113,17 @@ func (e *Engine) unstarted(a *attempt, out task.Outcome) {
 	e.finish(a, out, nil)
 }
 
+// lostOutcome is the outcome of an attempt of which the executor returned none.
+func lostOutcome() task.Outcome {
+	return task.Outcome{Verdict: task.Failed, Error: "the agent lost its outcome", EndUnknown: true}
+}
+
 // over takes the outcome of an attempt that had begun.
 func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 	l, t := a.lease, a.declared.typ
+	if out.Verdict == "" && !out.Accepted {
+		*out = lostOutcome()
+	}
 	row, m := l.Task(), &a.declared.meters
 	m.running.Dec()
 	if a.span != nil {
@@ -282,17 +289,10 @@ func (e *Engine) report(row *task.Task, s store.Settlement) {
 
 // clean returns an outcome that every store can keep: bounded, valid UTF-8 without NUL.
 func clean(o task.Outcome) task.Outcome {
-	o.Error = text(o.Error, task.MaxError)
-	o.Output = text(o.Output, 2*task.MaxOutputPart+256)
+	o.Error = task.Text(o.Error, task.MaxError)
+	o.Output = task.Text(o.Output, 2*task.MaxOutputPart+256)
 	if len(o.Result) > task.MaxResult {
 		o.Result, o.Note = nil, fmt.Sprintf("result not kept: %d bytes", len(o.Result))
 	}
 	return o
-}
-
-func text(s string, most int) string {
-	if len(s) > most {
-		s = s[:most]
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -17,11 +16,11 @@ import (
 // What an exchange gets is no more than what it has settled, so a lane asks for more places now and then all the same, with an ordinary claim.
 const exchangeFor = 20 * time.Millisecond
 
-// exchange settles the outcomes that leave places in limits, and claims rows in these. It reports whether there were any.
-func (e *Engine) exchange(calls context.Context) bool {
+// exchange settles the outcomes that leave places in limits, and claims rows in these.
+func (e *Engine) exchange(calls context.Context) {
 	ends := e.settle.takeLeaving(min(e.size.rows, maxSettle))
 	if len(ends) == 0 {
-		return false
+		return
 	}
 	places := map[string]int{}
 	for _, u := range ends {
@@ -34,7 +33,7 @@ func (e *Engine) exchange(calls context.Context) bool {
 	}
 	if n == 0 && len(leaves) == 0 || !e.keeper.Fit() || e.settle.room() < n {
 		e.settle.settleAlone(ends)
-		return false
+		return
 	}
 	rows := make([]store.Settlement, len(ends))
 	for i, u := range ends {
@@ -52,11 +51,10 @@ func (e *Engine) exchange(calls context.Context) bool {
 		r.rows = max(r.rows, len(ends))
 		e.failed(r)
 		e.settle.settleAlone(ends)
-		return true
+		return
 	}
 	short := e.exchanged(r, asks, tasks) //nolint:contextcheck // leases outlive the call that claimed them
 	e.settle.putBack(e.settle.answeredAll(ends, answers, short), false)
-	return true
 }
 
 // exchanged starts what an exchange has claimed. It returns the types of the lanes that got less than they asked for: an ordinary claim finds
@@ -75,70 +73,6 @@ func (e *Engine) exchanged(r claiming, asks []ask, tasks []task.Task) (short map
 		}
 	}
 	return short
-}
-
-// claiming is a claim on its way.
-type claiming struct {
-	claim     store.Claim
-	under     *generation
-	sent      time.Duration
-	extra     time.Duration // of its windows
-	rows      int           // asked for
-	cut, left *bool
-}
-
-// newClaim makes a claim of asks. It notes the time before the claim is sent, because each lease counts from there.
-func (e *Engine) newClaim(asks []ask) claiming {
-	e.number = fault.Number(e.number + 1)
-	g := e.declarations()
-	r := claiming{under: g, extra: e.extra, cut: new(bool), left: new(bool)}
-	r.claim = store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: r.cut, Left: r.left,
-		Limited: make(map[string]store.Room)}
-	for _, a := range asks {
-		w := a.want
-		w.Window += r.extra
-		r.claim.Wants = append(r.claim.Wants, w)
-		r.rows += a.n
-	}
-	r.sent = e.o.Clock.Now()
-	e.active.asked.Store(true)
-	return r
-}
-
-// failed notes that it is unknown whether a claim has committed.
-func (e *Engine) failed(r claiming) {
-	e.unread = &unread{r.claim.Number, r.under, r.sent, r.extra}
-	e.size.failed(r.rows)
-}
-
-// read takes in the reply to a claim.
-func (e *Engine) read(r claiming, tasks []task.Task) {
-	e.size.went()
-	if *r.left {
-		e.locks.claimIn()
-	}
-	took := e.o.Clock.Now() - r.sent
-	e.latency.weight = 0.2
-	e.latency.add(took.Seconds())
-	e.extra = extraWindow(took)
-	e.take(r.under, r.claim.Number, tasks, r.sent, r.extra)
-}
-
-// countEach returns how many of the rows each ask has got.
-func countEach(asks []ask, tasks []task.Task) []int {
-	type from struct {
-		name  string
-		phase task.Phase
-	}
-	counts := make(map[from]int, len(asks))
-	for i := range tasks {
-		counts[from{tasks[i].Type, tasks[i].Phase()}]++
-	}
-	each := make([]int, len(asks))
-	for i, a := range asks {
-		each[i] = counts[from{a.source.name, a.source.phase}]
-	}
-	return each
 }
 
 // leaves reports whether an outcome leaves a place in a limit that the next row of its type may take at once.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/telemetry"
+	"github.com/leasehold/leasehold/internal/work"
 )
 
 // Options are the parts and the settings of a Loop.
@@ -30,7 +31,6 @@ const (
 	spread      = 20 * time.Millisecond // agents do not all look at the same moment
 	firstRetry  = 100 * time.Millisecond
 	lastRetry   = 5 * time.Second
-	doubled     = 10 // how often a rest is doubled at most
 )
 
 // Loop fires schedules for one agent. Every agent has one, observers too. It looks when a schedule is due by what it saw last, and
@@ -136,7 +136,7 @@ func (l *Loop) Fire(ctx context.Context) (left bool, waits map[string]time.Durat
 func (l *Loop) failed(err error) time.Duration {
 	l.o.Metrics.StoreErrors.WithLabelValues("schedule").Inc()
 	l.o.Metrics.Outage.Failed(l.o.Log, "schedule", err)
-	pause := min(firstRetry<<min(l.misses, doubled), lastRetry)
+	pause := work.Backoff{First: firstRetry, Last: lastRetry}.After(l.misses)
 	l.misses++
 	return pause
 }

@@ -157,14 +157,14 @@ func (d *decision) spent() bool { return d.counted && d.attempt >= d.limit }
 
 // end returns the transition to that state, with nothing more to do.
 func (d *decision) end(s State, reason string) Transition {
-	return Transition{State: s, Attempt: d.attempt, Deferrals: d.deferrals, EverStarted: d.everStarted, Reason: cut(reason)}
+	return Transition{State: s, Attempt: d.attempt, Deferrals: d.deferrals, EverStarted: d.everStarted, Reason: Text(reason, MaxError)}
 }
 
 // giveUp ends a phase without success. A run that was started is rolled back if its type can, with attempts counted from 0.
 func (d *decision) giveUp(s State, reason string) Transition {
 	next := d.end(s, reason)
 	if s != StateRollbackFailed && RollsBack(d.everStarted, d.rollBack) {
-		next = Transition{State: StateRollbackPending, EverStarted: true, Reason: cut(reason)}
+		next = Transition{State: StateRollbackPending, EverStarted: true, Reason: Text(reason, MaxError)}
 	}
 	d.outlast(&next)
 	if next.State.Finished() {

@@ -68,7 +68,7 @@ const (
 	DefaultMaxDeferrals = 100
 )
 
-// Lengths of DESIGN rule 4 that no declaration changes.
+// Lengths that no declaration changes (docs/architecture.md, Outcomes).
 const (
 	StopMargin = 2 * time.Second // beside the grace: for the kill, and for the settlement to arrive
 	StartWait  = time.Second     // how long a claimed task may wait inside the agent for its start

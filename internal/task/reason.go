@@ -3,7 +3,6 @@ package task
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // explain returns how the attempt ended, human-readable: "attempt 2 of 3 timed out: ran longer than 20s".
@@ -47,17 +46,4 @@ func ended(v Verdict) string {
 		return "was stopped by the agent"
 	}
 	return string(v) // succeeded, failed, stalled
-}
-
-// cut shortens a reason to MaxError bytes, never within a character.
-func cut(s string) string {
-	const more = "…"
-	if len(s) <= MaxError {
-		return s
-	}
-	end := MaxError - len(more)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + more
 }

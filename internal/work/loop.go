@@ -1,6 +1,6 @@
 // Package work is the loop for work that any agent may do: it repeats a call that claims a bounded step of the work and does
-// it. Of many agents that call at once, one gets a step. The package also has the one such loop without a package of its own:
-// the maintenance of the store.
+// it. Of many agents that call at once, one gets a step. The package also has the two such loops without a package of their own:
+// the maintenance of the store, and the record of what agents declare.
 package work
 
 import (
@@ -40,6 +40,9 @@ type Options struct {
 
 // Backoff is how long to rest after a call that failed: First, then twice as long each time, up to Last.
 type Backoff struct{ First, Last time.Duration }
+
+// After returns how long to rest after a call that failed, as so many in a row before it did.
+func (b Backoff) After(misses int) time.Duration { return min(b.First<<min(misses, doubled), b.Last) }
 
 // LastCall bounds the call that a Loop makes after its context has ended.
 const LastCall = 2 * time.Second
@@ -135,7 +138,7 @@ func (l *Loop) turn(ctx context.Context) (least, most time.Duration) {
 func (l *Loop) failed(err error) (least, most time.Duration) {
 	l.o.Metrics.StoreErrors.WithLabelValues(l.o.Name).Inc()
 	l.o.Metrics.Outage.Failed(l.o.Log, l.o.Name, err)
-	pause := min(l.o.Retry.First<<min(l.misses, doubled), l.o.Retry.Last)
+	pause := l.o.Retry.After(l.misses)
 	l.misses++
 	return pause, pause
 }

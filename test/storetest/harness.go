@@ -69,7 +69,7 @@ type Harness interface {
 	Failpoints() []string
 	// BatchFailpoints names every point that a Fold which ends a batch, or a Step, comes by.
 	BatchFailpoints() []string
-	// LockRow begins a transaction of an application that keeps the row where it is (see hold in DESIGN.md) until
+	// LockRow begins a transaction of an application that keeps the row where it is (hold: docs/sql.md) until
 	// release is called. It returns nil on a store that has no locks on rows.
 	LockRow(t testing.TB, id task.ID) (release func())
 	// Begin begins a transaction of an application on the store's database, with an application's rights and nothing

@@ -39,9 +39,9 @@ const (
 
 // Source is a table in PostgreSQL. It is safe for concurrent use.
 type Source struct {
-	o    Options
-	pool *pgxpool.Pool
-	scan *chunk.Scan
+	o           Options
+	pool        *pgxpool.Pool
+	*chunk.Scan // Cut, Middle and Ends of chunk.Source
 
 	mu    sync.Mutex
 	shape *shape // once Check has seen it
@@ -67,27 +67,12 @@ func New(o Options) (*Source, error) {
 		return nil, fmt.Errorf("source of chunks: %w", err)
 	}
 	s := &Source{o: o, pool: pool}
-	s.scan = chunk.NewScan(o.Table, o.Key, reader{s})
+	s.Scan = chunk.NewScan(o.Table, o.Key, reader{s})
 	return s, nil
 }
 
 // Close ends its connections.
 func (s *Source) Close() { s.pool.Close() }
-
-// Cut is chunk.Source's.
-func (s *Source) Cut(ctx context.Context, after, limit *chunk.Key, n, most int) (chunk.Cuts, error) {
-	return s.scan.Cut(ctx, after, limit, n, most)
-}
-
-// Middle is chunk.Source's.
-func (s *Source) Middle(ctx context.Context, r chunk.Range, rows int) (chunk.Key, bool, error) {
-	return s.scan.Middle(ctx, r, rows)
-}
-
-// Ends is chunk.Source's.
-func (s *Source) Ends(ctx context.Context) (first, last *chunk.Key, err error) {
-	return s.scan.Ends(ctx)
-}
 
 // Count is chunk.Source's.
 func (s *Source) Count(ctx context.Context, r chunk.Range, most int) (n int, err error) {

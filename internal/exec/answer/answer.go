@@ -42,7 +42,7 @@ func Result(body []byte, size int64) (result json.RawMessage, note string) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(valid(string(body))); err != nil {
+	if err := enc.Encode(task.Text(string(body), math.MaxInt)); err != nil {
 		return nil, "result not kept: " + err.Error()
 	}
 	if kept := bytes.TrimSpace(text.Bytes()); len(kept) <= task.MaxResult {
@@ -55,26 +55,19 @@ func notKept(size int64) string {
 	return fmt.Sprintf("result not kept: it has %d bytes, and the limit is %d", size, task.MaxResult)
 }
 
-// Text makes s fit for any store, valid UTF-8 without NUL, and cuts it to most bytes.
-func Text(s string, most int) string {
-	s = valid(s)
-	if len(s) <= most {
-		return s
-	}
-	const more = "…"
-	return cut(s, most-len(more)) + more
-}
-
-// Line is Text on one line, without control characters, of at most MaxLine bytes.
+// Line is task.Text on one line, without control characters, of at most MaxLine bytes.
 func Line(s string) string {
-	s = cut(s, 4*MaxLine) // no need to look at all of a page
+	end := min(len(s), 4*MaxLine) // no need to look at all of a page
+	for end > 0 && end < len(s) && !utf8.RuneStart(s[end]) {
+		end--
+	}
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
-	return Text(strings.Join(strings.Fields(s), " "), MaxLine)
+	}, strings.ToValidUTF8(s[:end], string(utf8.RuneError)))
+	return task.Text(strings.Join(strings.Fields(s), " "), MaxLine)
 }
 
 // Later is a request to be asked again in d, within limits: 0 where it is none (not positive), at most MaxRetryAfter.
@@ -89,21 +82,4 @@ func Seconds(s float64) time.Duration {
 		return MaxRetryAfter
 	}
 	return Later(time.Duration(s * float64(time.Second)))
-}
-
-// valid replaces what is no UTF-8, and NUL, which PostgreSQL's text cannot hold.
-func valid(s string) string {
-	s = strings.ToValidUTF8(s, string(utf8.RuneError))
-	return strings.ReplaceAll(s, "\x00", string(utf8.RuneError))
-}
-
-// cut gives at most the first most bytes of s and leaves no half rune at the end.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
 }

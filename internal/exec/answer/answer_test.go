@@ -72,11 +72,7 @@ func TestResultLimits(t *testing.T) {
 	require.Equal(t, byte('"'), got[0], "too deep for SQLite: kept as a string")
 }
 
-func TestText(t *testing.T) {
-	require.Equal(t, "abc", Text("abc", 3))
-	require.Equal(t, "a…", Text("abcdef", 4))
-	require.Equal(t, "é…", Text("éééé", 6), "no half rune")
-	require.Equal(t, "a\ufffdb\ufffd", Text("a\x00b\xff\xfe", 100))
+func TestLine(t *testing.T) {
 	require.Equal(t, "one two three", Line("  one\r\n\ttwo\x1b \x00three "+"\n"))
 	require.LessOrEqual(t, len(Line(strings.Repeat("é", 100_000))), MaxLine)
 }

@@ -57,7 +57,7 @@ func FuzzResult(f *testing.F) {
 		}
 		var text string
 		require.NoError(t, json.Unmarshal(got, &text))
-		require.Equal(t, Text(string(body), 4*len(body)+8), text)
+		require.Equal(t, task.Text(string(body), 4*len(body)+8), text)
 	})
 }
 

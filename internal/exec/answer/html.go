@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Bounds of what is read and kept of a page, in bytes.
@@ -167,4 +169,4 @@ func (c *collector) add(text []byte) {
 }
 
 // text is what was collected, cut to most bytes.
-func (c *collector) text() string { return Text(string(c.kept), c.most) }
+func (c *collector) text() string { return task.Text(string(c.kept), c.most) }

@@ -70,7 +70,7 @@ type hold struct {
 	*guard
 	number uint64
 	group  *cgroup.Group
-	window window // as the process began
+	window window // until and from as the process began; end moves with the lease, under mu
 
 	mu sync.Mutex // held while the guardian process is sent the window's new end
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -44,10 +43,10 @@ func (o *output) String() string {
 	tail := string(o.tail[o.next:]) + string(o.tail[:o.next])
 	cut := o.total - int64(len(o.head)) - int64(len(tail))
 	if cut == 0 {
-		return answer.Text(string(o.head)+tail, 2*task.MaxOutputPart)
+		return task.Text(string(o.head)+tail, 2*task.MaxOutputPart)
 	}
-	head := answer.Text(string(o.head), task.MaxOutputPart)
-	tail = last(answer.Text(tail, len(tail)*utf8.UTFMax), task.MaxOutputPart)
+	head := task.Text(string(o.head), task.MaxOutputPart)
+	tail = last(task.Text(tail, len(tail)*utf8.UTFMax), task.MaxOutputPart)
 	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", head, cut, tail)
 }
 

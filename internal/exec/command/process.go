@@ -26,7 +26,7 @@ type call struct {
 // cgroup, its entry with the guardian process, its pipes and its private directory. It knows nothing of rows, leases and
 // outcomes: an attempt drives it.
 //
-// ready, start, then any of signal, stop, kill, clear and await, then finish, and release once it is gone.
+// ready, start, then any of signal, kill, await and hold.clear, then finish, and release once it is gone.
 type process struct {
 	*spawner
 	call     *call

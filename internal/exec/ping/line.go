@@ -84,7 +84,7 @@ func Failure(members map[string]json.RawMessage) (*End, error) {
 		if json.Unmarshal(raw, &s) != nil {
 			s = string(raw)
 		}
-		end.Error = answer.Text(s, task.MaxError)
+		end.Error = task.Text(s, task.MaxError)
 	}
 	return end, nil
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Datagram reads what came on a notify socket (sd_notify(3)): assignments, one a line. alive is true where it proves that
@@ -24,7 +24,7 @@ func Datagram(d []byte) (p store.Ping, alive bool, err error) {
 		case "WATCHDOG":
 			alive = alive || value == "1"
 		case "STATUS":
-			p.Message = answer.Text(value, store.MaxMessage)
+			p.Message = task.Text(value, store.MaxMessage)
 		case "X_LEASEHOLD_PROGRESS":
 			if p.Progress, err = Text(value); err != nil {
 				return store.Ping{}, false, err

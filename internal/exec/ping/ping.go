@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // MaxBody bounds, in bytes, a ping as it is sent: the body of a request, a line, a datagram. It leaves room for the
@@ -83,7 +84,7 @@ func text(members map[string]json.RawMessage, name string, most int) (string, er
 	if json.Unmarshal(raw, &s) != nil {
 		return "", malformed("%s is not a string", name)
 	}
-	return answer.Text(s, most), nil
+	return task.Text(s, most), nil
 }
 
 // checkpoint is any JSON, mended where a store could not keep it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // progress reads where a task stands: a number from 0 to 1, an object of done and total, or a string. What means the
@@ -118,7 +119,7 @@ func position(s string) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(answer.Text(s, math.MaxInt)); err != nil {
+	if err := enc.Encode(task.Text(s, math.MaxInt)); err != nil {
 		panic("a string always marshals: " + err.Error())
 	}
 	doc := bytes.TrimSpace(b.Bytes())

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // watch sees to a process while it runs no attempt: it is ended when it is idle for too long, has ended, or has broken the protocol.
@@ -83,7 +83,7 @@ func (p *Pool) lost(w *worker) {
 	case w.runs == 0:
 		p.fail(fmt.Errorf("it ended before it was given an attempt: %s", why), output, w.began, true)
 	default:
-		w.log.Warn("a worker that ran nothing is lost", "err", why, "runs", w.runs, "output", answer.Text(output[max(len(output)-most, 0):], most))
+		w.log.Warn("a worker that ran nothing is lost", "err", why, "runs", w.runs, "output", task.Text(output[max(len(output)-most, 0):], most))
 	}
 }
 

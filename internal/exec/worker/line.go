@@ -181,6 +181,6 @@ func integer(name string, raw json.RawMessage) (int64, error) {
 func refuse(line []byte, last bool, format string, args ...any) error {
 	const most = 200 // bytes of it that an error repeats
 	return &Error{
-		Line: answer.Text(answer.Line(string(line[:min(len(line), most)])), most), Last: last, Reason: answer.Line(fmt.Sprintf(format, args...)),
+		Line: task.Text(answer.Line(string(line[:min(len(line), most)])), most), Last: last, Reason: answer.Line(fmt.Sprintf(format, args...)),
 	}
 }

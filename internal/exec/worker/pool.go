@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/exec/command"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
@@ -277,7 +276,7 @@ func (p *Pool) fail(err error, output string, began time.Time, ran bool) {
 	pause := min(firstPause<<min(p.streak-1, 10), longestPause)
 	p.until = time.Now().Add(pause)
 	const most = 2 << 10 // bytes of the output's end
-	p.log.Error("a worker did not start", "type", p.typ.Name, "err", err, "output", answer.Text(output[max(len(output)-most, 0):], most),
+	p.log.Error("a worker did not start", "type", p.typ.Name, "err", err, "output", task.Text(output[max(len(output)-most, 0):], most),
 		"again_in", pause, "failures", p.failures)
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -229,12 +230,7 @@ func (c *settleColumns) add(r *store.Settlement) {
 }
 
 // storable is text as Postgres can keep it: UTF-8 without NUL.
-func storable(text string) string {
-	if strings.IndexByte(text, 0) >= 0 {
-		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
-}
+func storable(text string) string { return task.Text(text, math.MaxInt) }
 
 // storableResult is a result as text that Postgres can keep.
 func storableResult(raw json.RawMessage) string {
