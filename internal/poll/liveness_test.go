@@ -256,6 +256,55 @@ func TestAStuckProcessKeepsItsSlot(t *testing.T) {
 	})
 }
 
+// A check runs for each task of a request by itself, and its process may be the one that does not die.
+func TestAStuckCheckKeepsTheSlotOfItsRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		gone := []chan struct{}{make(chan struct{}), make(chan struct{})}
+		d := &target{}
+		d.handle = func(ls []*lease.Lease, ended func(int, task.Outcome)) {
+			for i := range ls {
+				o := task.Outcome{Verdict: task.Succeeded}
+				if len(d.requests()) == 1 {
+					o = task.Outcome{Verdict: task.Failed, InCheck: true, EndUnknown: true, Stuck: gone[i]}
+				}
+				ended(i, o)
+			}
+		}
+		r := newRig(t, db, batching(d, task.Batch{Max: 2, Wait: held}), func(r *rig) {
+			r.opts.Workers, r.opts.Types[0].Check = 1, &task.Command{}
+		})
+		first := r.insert(2)
+		after(5 * time.Second)
+		require.Equal(t, []int{2}, d.sizes())
+		more := r.insert(1)
+		after(5 * time.Second)
+		require.Len(t, d.requests(), 1, "the next request gets no slot")
+		require.Equal(t, task.StateRetryPending, r.get(first[0]).State, "the outcome is settled all the same")
+		require.InDelta(t, 1, testutil.ToFloat64(r.opts.Metrics.Quarantined), 0)
+		close(gone[0])
+		after(5 * time.Second)
+		require.Len(t, d.requests(), 1, "the other is still there")
+		close(gone[1])
+		after(5 * time.Second)
+		require.Equal(t, task.StateSucceeded, r.get(more[0]).State)
+		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.Quarantined))
+		r.drain()
+	})
+}
+
+// An executor that returns no verdict is a bug of ours. It costs the attempt, and not the agent.
+func TestAnOutcomeWithoutAVerdictIsAFailure(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, doing(func(*lease.Lease, *task.Type) task.Outcome { return task.Outcome{Error: "none"} }))
+		id := r.insert(1)[0]
+		after(2 * time.Second)
+		got := r.get(id)
+		require.Equal(t, task.StateRetryPending, got.State)
+		require.Contains(t, got.Error, "the agent lost its outcome")
+		r.drain()
+	})
+}
+
 func TestAStuckProcessDoesNotKeepTheAgent(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, doing(func(*lease.Lease, *task.Type) task.Outcome {

@@ -20,8 +20,9 @@ type request struct {
 	left     atomic.Int64 // attempts that have not ended
 	hung     atomic.Int64 // attempts that timed out or stalled
 
-	mu   sync.Mutex
-	over []bool // by the place of the attempt
+	mu    sync.Mutex
+	over  []bool            // by the place of the attempt
+	stuck []<-chan struct{} // each closed once what a check has left is gone
 }
 
 // many runs the attempts of a job in one request, and returns what its slot gets next. The outcome of each attempt is queued as soon
@@ -43,6 +44,9 @@ func (e *Engine) many(j job) job {
 	end := untried
 	if n > 0 {
 		end = r.run()
+	}
+	for _, gone := range r.stuck {
+		e.quarantine(gone)
 	}
 	return e.slots.doneMany(lane, end, n, j.bytes, e.o.Clock.Now())
 }
@@ -71,7 +75,7 @@ func (r *request) call(leases []*lease.Lease) {
 	t := r.attempts[0].declared.typ
 	defer func() {
 		p := recover()
-		out := task.Outcome{Verdict: task.Failed, Error: "the agent lost its outcome", EndUnknown: true}
+		out := lostOutcome()
 		if p != nil {
 			r.e.log.Error("the executor panicked", "tasks", len(leases), "type", t.Name, "panic", p, "stack", string(debug.Stack()))
 			out.Error = fmt.Sprintf("the agent failed to run it: %v", p)
@@ -91,6 +95,9 @@ func (r *request) ended(i int, out task.Outcome) {
 	r.mu.Lock()
 	first := !r.over[i]
 	r.over[i] = true
+	if first && out.Stuck != nil {
+		r.stuck = append(r.stuck, out.Stuck)
+	}
 	r.mu.Unlock()
 	if !first {
 		return

@@ -188,7 +188,7 @@ func (w *worker) close() (c closed) {
 	return c
 }
 
-// ended is the end of an attempt with that outcome in a process that was ended.
+// ended is the end of an attempt with that outcome in a process that was ended. Of one that is unread, Pool.Run makes an outcome with a verdict.
 func (c closed) ended(o task.Outcome, unread bool) ended {
 	o.Output = c.output
 	if c.stuck != nil {
@@ -197,7 +197,7 @@ func (c closed) ended(o task.Outcome, unread bool) ended {
 			o.Error += " (processes of it are still there after SIGKILL)"
 		}
 	}
-	return ended{Outcome: o, unread: unread && c.stuck == nil}
+	return ended{Outcome: o, unread: unread}
 }
 
 // lose is distrust.
