@@ -32,7 +32,7 @@ type batch struct {
 	open int        // entries that have not ended
 	many bool       // the message has more than one
 	sent bool       // the message may have left
-	old  bool       // an entry of the message has ended, and nothing has left
+	old  bool       // an entry of the message has ended
 }
 
 // entry is one attempt of a batch.
@@ -163,7 +163,7 @@ func (b *batch) end(x *entry, o task.Outcome) bool {
 // over marks an attempt as ended, and reports whether it was the last. b.mu is held.
 func (b *batch) over(x *entry) (last bool) {
 	x.over = true
-	b.old = b.old || !b.sent
+	b.old = true // whether it has left, too: it may turn out that nothing has
 	b.open--
 	if x.unwatch != nil && x.unwatch() {
 		b.watching.Done()

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -175,6 +176,50 @@ func TestBatchIsWrittenAnewWithoutWhatHasEnded(t *testing.T) {
 			require.Zero(t, o.more)
 		})
 	}
+}
+
+// The same where a connection was had, so that what ended meanwhile may have started, and then it turned out that nothing had left: the next
+// try does not send it. What was cancelled has no grace then.
+func TestBatchIsWrittenAnewAfterAConnectionThatTookNothing(t *testing.T) {
+	w := batched("http://127.0.0.1:1")
+	w.CancelGrace = time.Minute
+	ls := leases(t, 3, exectest.Attempt{})
+	o := &outcomes{of: map[int]task.Outcome{}, each: make(chan int, 3)}
+	b := &batch{typ: declared(w), target: w, ended: o.ended, byID: map[task.ID]*entry{}}
+	b.ctx, b.cancel = context.WithCancel(t.Context())
+	m := b.message(quiet(t), ls)
+	b.watch()
+	require.True(t, b.commit())
+
+	ls[0].Stop(&lease.Cause{Verdict: task.Lost, Reason: "because"})
+	require.Equal(t, 0, <-o.each)
+	require.True(t, o.get(0).EndUnknown)
+	b.renew(m)
+	sent := elementsOf(t, m.Body)
+	require.Len(t, sent, 2)
+	require.EqualValues(t, 2, sent[0].Task.ID)
+	require.True(t, b.commit())
+
+	cancel := func(i int) {
+		ls[i].Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "because"})
+		require.Eventually(t, func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.rows[i].cancelled
+		}, time.Minute, time.Millisecond)
+		b.renew(m)
+		require.Equal(t, i, <-o.each)
+		require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "because", NeverStarted: true}, o.get(i))
+	}
+	cancel(2)
+	sent = elementsOf(t, m.Body)
+	require.Len(t, sent, 1)
+	require.EqualValues(t, 2, sent[0].Task.ID)
+	require.True(t, b.commit())
+	cancel(1)
+	<-b.ctx.Done() // nothing is left to send
+	b.watching.Wait()
+	require.Zero(t, o.more)
 }
 
 // A target that floods the agent with what is of no use is cut off, and so is one whose lines never end; what they have said counts.

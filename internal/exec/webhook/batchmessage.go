@@ -85,11 +85,28 @@ func batchID() string {
 	return "batch_" + hex.EncodeToString(random[:])
 }
 
-// renew writes the message anew without the attempts that have ended, if there are any. Nothing of it has left.
+// renew writes the message anew without the attempts that have ended, if there are any. Nothing of it has left. So those that were
+// cancelled meanwhile end at once, without their grace.
 func (b *batch) renew(m *Message) {
+	var cancelled []*entry
+	last := false
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.sent = false
+	for _, x := range b.rows {
+		if x.cancelled && !x.over {
+			last = b.over(x)
+			cancelled = append(cancelled, x)
+		}
+	}
+	b.rewrite(m)
+	b.mu.Unlock()
+	for i, x := range cancelled {
+		b.tell(x, stopped(x.lease, true), last && i == len(cancelled)-1)
+	}
+}
+
+// rewrite writes the message without the attempts that have ended. b.mu is held.
+func (b *batch) rewrite(m *Message) {
 	if !b.old || b.open == 0 {
 		return
 	}
