@@ -19,6 +19,7 @@ type verbs struct {
 	cancels
 	asked  *[]string
 	before map[task.ID]task.State
+	lost   *error // nil, or what Get fails with
 }
 
 func (v verbs) verb(ctx context.Context, name string, id task.ID, by string) (store.Became, error) {
@@ -27,6 +28,9 @@ func (v verbs) verb(ctx context.Context, name string, id task.ID, by string) (st
 }
 
 func (v verbs) Get(_ context.Context, id task.ID) (*store.TaskInfo, error) {
+	if v.lost != nil && *v.lost != nil {
+		return nil, *v.lost
+	}
 	if s, ok := v.before[id]; ok {
 		return &store.TaskInfo{ID: id, State: s, Type: "card.charge"}, nil
 	}
@@ -55,7 +59,7 @@ func TestWhatIsRefusedKeepsNoneOfTheOthers(t *testing.T) {
 	for _, verb := range []Verb{VerbRetry, VerbRollback} {
 		name := string(verb)
 		var asked []string
-		s := verbs{cancels{1: busy, 3: store.Became("pending"), 4: dead}, &asked, nil}
+		s := verbs{cancels{1: busy, 3: store.Became("pending"), 4: dead}, &asked, nil, nil}
 		got, err := ChangeTasks(t.Context(), s, []task.ID{1, 2, 3, 4, 3}, TaskChange{Verb: verb, By: "alice"})
 		require.ErrorIs(t, err, dead)
 		require.ErrorContains(t, err, "task 4")
@@ -137,7 +141,8 @@ func TestBatchRequestCheck(t *testing.T) {
 
 func TestAPayloadThatWasMaskedIsNoPayload(t *testing.T) {
 	var asked []string
-	s := verbs{cancels{1: store.Became("pending")}, &asked, map[task.ID]task.State{1: task.StateFailed}}
+	var lost error
+	s := verbs{cancels{1: store.Became("pending")}, &asked, map[task.ID]task.State{1: task.StateFailed}, &lost}
 	retried := func(payload string) ([]Report, error) {
 		return ChangeTasks(t.Context(), s, []task.ID{1}, TaskChange{Verb: VerbRetry, By: "alice", Payload: json.RawMessage(payload)})
 	}
@@ -152,4 +157,13 @@ func TestAPayloadThatWasMaskedIsNoPayload(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, got[0].Error)
 	require.Equal(t, []string{`retry {"card": "4111", "amount": 9} 1 by alice`}, asked)
+
+	lost = errors.New("connection refused") // so the type is not known
+	_, err = retried(`{"card": "(redacted)", "amount": 9}`)
+	require.ErrorIs(t, err, lost)
+	lost = store.ErrNoTask
+	got, err = retried(`{"card": "(redacted)", "amount": 9}`)
+	require.NoError(t, err)
+	require.True(t, got[0].Missing)
+	require.Len(t, asked, 1)
 }

@@ -80,9 +80,13 @@ func (c TaskChange) one(ctx context.Context, s ChangedTasks, id task.ID) (r Repo
 	r.ID = id
 	var before store.TaskInfo
 	if c.Before || c.Verb == VerbRetry {
-		if info, err := s.Get(call, id); err == nil { // otherwise the change itself reports what is wrong with the store
+		switch info, err := s.Get(call, id); {
+		case err == nil:
 			before = *info
-		}
+		case mayBeMasked(c.Payload): // it is unknown whether its type masks members
+			err = r.refused(err)
+			return r, err
+		} // otherwise the change itself reports what is wrong with the store
 	}
 	r.Before = before.State
 	if err := notMasked(call, s, &before, c.Payload); err != nil {
@@ -119,7 +123,7 @@ func (r *Report) refused(err error) error {
 
 // notMasked refuses a payload that was copied from where the task was shown, and edited there: what was masked would be lost.
 func notMasked(ctx context.Context, s redactionStore, info *store.TaskInfo, payload json.RawMessage) error {
-	if !bytes.Contains(payload, []byte(maskedText)) {
+	if !mayBeMasked(payload) {
 		return nil
 	}
 	masks, err := ReadRedactions(ctx, s)
@@ -131,6 +135,9 @@ func notMasked(ctx context.Context, s redactionStore, info *store.TaskInfo, payl
 	}
 	return nil
 }
+
+// mayBeMasked reports whether a payload may have been copied from where it was masked.
+func mayBeMasked(payload json.RawMessage) bool { return bytes.Contains(payload, []byte(maskedText)) }
 
 // with notes what a retry revives beside the task.
 func (r *Report) with(related *store.Related) {
