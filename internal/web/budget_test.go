@@ -122,3 +122,26 @@ func TestPanickingPageIsReadAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "well", string(main))
 }
+
+// TestWhoGoesAwayKeepsNoOtherFromAPage: the one that reads a page for all who ask for it may go away while it waits for a place.
+func TestWhoGoesAwayKeepsNoOtherFromAPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared()
+		require.NoError(t, s.places.Acquire(t.Context(), mostAtOnce)) // by other pages
+		page := func() (*view, []byte, error) { return &view{}, []byte("well"), nil }
+		goes, leave := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		readers.Go(func() { _, _, _ = s.read(goes, "/", false, page) })
+		synctest.Wait()
+		var main []byte
+		var err error
+		readers.Go(func() { _, main, err = s.read(t.Context(), "/", false, page) })
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		s.places.Release(mostAtOnce)
+		readers.Wait()
+		require.NoError(t, err)
+		require.Equal(t, "well", string(main))
+	})
+}

@@ -100,9 +100,9 @@ func (s *shared) end(address string, r *reading) {
 	close(r.done)
 }
 
-// inPlace reads once there is time and a place.
+// inPlace reads once there is time and a place. Others may wait for the same: that the client with ctx goes away is no reason to stop.
 func (s *shared) inPlace(ctx context.Context, own bool, read func() error) error {
-	wait, cancel := context.WithTimeout(ctx, waitFor)
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitFor)
 	defer cancel()
 	var used time.Duration
 	if own {
