@@ -84,6 +84,8 @@ func note(f *store.Folded, c store.Conclusion) {
 	case store.FoldFollow:
 		sum.State = string(b.OnFailure)
 		f.Acted, f.Acts = f.Acted+1, append(f.Acts, sum)
+	case store.FoldResume:
+		f.Resumed++
 	case store.FoldEnd:
 		ended := b.BatchFacts
 		ended.Ended = true

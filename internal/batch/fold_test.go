@@ -77,7 +77,7 @@ func TestAFoldIsTwoCallsAtMost(t *testing.T) {
 	}
 	require.Equal(t, []store.FoldAct{store.FoldFollow, store.FoldResume, store.FoldEnd, store.FoldEnd}, acts)
 	require.Equal(t, store.Folded{
-		Batches: 7, Ended: 1, Acted: 1, Missed: 1,
+		Batches: 7, Ended: 1, Acted: 1, Resumed: 1, Missed: 1,
 		Ends: []store.BatchSummary{{ID: 7, State: "succeeded", Total: 2, Succeeded: 2}},
 		Acts: []store.BatchSummary{{ID: 4, Name: "move", State: "rollback", Total: 5, Succeeded: 2, Failed: 1}},
 	}, f)

@@ -65,7 +65,7 @@ func New(o Options) *Loop {
 	return l
 }
 
-// repeat returns a loop that makes one kind of call. Each calls once a Poll while there is nothing to do.
+// repeat returns a loop that makes one kind of call. Each calls about once in two Polls while there is nothing to do.
 func (l *Loop) repeat(name string, call func(context.Context) (work.Seen, error), pace, gap time.Duration) *work.Loop {
 	return work.New(work.Options{
 		Name: name, Call: call, Timeout: callTimeout,
@@ -136,7 +136,7 @@ func (l *Loop) foldNow(ctx context.Context) (store.Folded, error) {
 // foldOnce folds once, for its loop.
 func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
 	f, err := l.foldNow(ctx)
-	if f.Acted > 0 {
+	if f.Acted+f.Resumed > 0 {
 		l.step.Note() // there is a new operation
 	}
 	if err != nil {

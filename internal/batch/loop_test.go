@@ -79,8 +79,13 @@ type rig struct {
 
 func start(t *testing.T, s *script) *rig {
 	t.Helper()
+	return startWith(t, s, time.Second)
+}
+
+func startWith(t *testing.T, s *script, poll time.Duration) *rig {
+	t.Helper()
 	r := &rig{m: telemetry.NewMetrics(prometheus.NewRegistry())}
-	r.loop = New(Options{Work: s, Poll: time.Second, Log: slog.New(slog.NewTextHandler(&r.logs, nil)), Metrics: r.m})
+	r.loop = New(Options{Work: s, Poll: poll, Log: slog.New(slog.NewTextHandler(&r.logs, nil)), Metrics: r.m})
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- r.loop.Run(ctx) }()
@@ -257,15 +262,18 @@ func TestAnOperationThatWaitsIsLookedAtEverLess(t *testing.T) {
 
 func TestWhatFollowsAFailureIsCarriedOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var failed atomic.Bool
+		var failed, resumed atomic.Bool
 		s := &script{}
 		s.fold = func(context.Context) (store.Folded, error) {
 			if !failed.CompareAndSwap(true, false) {
 				return store.Folded{}, nil
 			}
+			if resumed.Load() {
+				return store.Folded{Batches: 1, Resumed: 1}, nil
+			}
 			return store.Folded{Batches: 1, Acted: 1, Acts: []store.BatchSummary{{ID: 17, Name: "move", State: "rollback"}}}, nil
 		}
-		r := start(t, s)
+		r := startWith(t, s, time.Hour) // so no step comes without a reason
 		after(10 * time.Second)
 		failed.Store(true)
 		r.loop.fold.Note()
@@ -274,6 +282,14 @@ func TestWhatFollowsAFailureIsCarriedOnAtOnce(t *testing.T) {
 		require.False(t, s.steps[len(s.steps)-1].Before(acted), "a step after the fold")
 		require.Contains(t, r.logs.String(), "level=WARN")
 		require.Contains(t, r.logs.String(), "batch=17 name=move request=rollback")
+
+		resumed.Store(true) // tasks have come to a batch that was stopped
+		after(10 * time.Second)
+		failed.Store(true)
+		r.loop.fold.Note()
+		after(foldGap + stepGap*6/5)
+		acted = s.folds[len(s.folds)-1]
+		require.False(t, s.steps[len(s.steps)-1].Before(acted), "a step after the fold")
 		r.end()
 	})
 }

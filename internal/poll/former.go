@@ -2,10 +2,12 @@ package poll
 
 import "time"
 
-// forgetAfter is how long a type is remembered after it was declared last: what its last attempts report late still counts.
+// forgetAfter is how long a type is remembered after its last attempt has ended, or after it was declared last if nothing of it ran: what
+// is settled or reported late still counts.
 const forgetAfter = 5 * time.Second
 
-// former are the types that were declared and are no more, with the local time since when. It is the loop's.
+// former are the types that were declared and are no more, with the local time since when nothing of them runs: 0 while something does. It is
+// the loop's.
 type former map[string]time.Duration
 
 // add takes in that a generation has replaced another.
@@ -29,9 +31,14 @@ func (e *Engine) forget() {
 	now := e.o.Clock.Now()
 	for name, since := range e.former {
 		switch {
+		case e.slots.runs(name): // the turn after its last attempt's end goes on
+			e.former[name] = 0
+		case since == 0:
+			e.former[name] = now
+			e.wake.by(now + forgetAfter)
 		case now-since < forgetAfter:
 			e.wake.by(since + forgetAfter)
-		case e.slots.drop(name): // else the turn after its last attempt's end
+		case e.slots.drop(name):
 			delete(e.former, name)
 			e.o.Metrics.Forget(name)
 			e.o.Activity.Forget(name)
@@ -40,6 +47,14 @@ func (e *Engine) forget() {
 			}
 		}
 	}
+}
+
+// runs reports whether attempts of a type run.
+func (s *slots) runs(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.of[name]
+	return l != nil && l.running > 0
 }
 
 // drop drops the lane of a type that is not declared, and reports whether nothing of it runs.

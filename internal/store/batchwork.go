@@ -7,6 +7,7 @@ type Folded struct {
 	Batches int // that were looked at; limit: there may be more
 	Ended   int // of these, those that it completed
 	Acted   int // of these, those that are cancelled or rolled back from now on
+	Resumed int // of these, those whose cancellation or rollback goes on, as tasks have come since
 	Missed  int // of these, those for which there was something to do that could not be done now
 
 	// For the log, and for nothing else:
