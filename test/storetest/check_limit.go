@@ -175,6 +175,9 @@ func limitKeeps(t testing.TB, h Harness) {
 		unlock()
 		require.Empty(t, r.claim(want(kind, 9)), "what is not settled has one place")
 	}
+	answers, err := r.Renew(r.ctx, r.session, []store.Renewal{{ID: failed.ID, Fence: failed.Fence, Window: 2 * window}}) // it went on meanwhile
+	require.NoError(t, err)
+	require.Equal(t, same(store.Applied, 1), answers)
 	r.settled(unknown(ended(failed, task.TimedOut, task.StateFailed)), unknown(retry(waits, 0)), finish(good))
 	require.Equal(t, store.Ended, r.settle(unknown(ended(failed, task.TimedOut, task.StateFailed)))[0])
 	more := r.claim(want(kind, 9))
@@ -185,7 +188,10 @@ func limitKeeps(t testing.TB, h Harness) {
 	require.Empty(t, r.claim(want(kind, 9)))
 	r.Advance(t, 2*time.Minute)
 	r.limits(limited(kind, 4))
-	require.Len(t, r.claim(want(kind, 9)), 3, "their leases are over")
+	require.Len(t, r.claim(want(kind, 9)), 2, "their leases are over")
+	r.Advance(t, window)
+	r.limits(limited(kind, 4))
+	require.Len(t, r.claim(want(kind, 9)), 1, "and that one's, which was longer")
 	require.Equal(t, task.StateRunning, r.state(more[0].ID))
 }
 

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -65,6 +66,48 @@ func TestARateGoesOnAfterTheClockWasSetBack(t *testing.T) {
 	number := int64(1)
 	require.Eventually(t, func() bool { number++; return len(claim(number, 1)) == 1 }, soon, time.Millisecond)
 	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.limit_bucket WHERE counted_at > clock_timestamp()`))
+}
+
+// TestAKeptPlaceLastsAsLongAsItsLease: a renewal that commits while the attempt is settled prolongs the place that it keeps, whether or not
+// another settlement had noted that place before.
+func TestAKeptPlaceLastsAsLongAsItsLease(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	w := wantOf(1)
+	h.Insert(t, store.EnqueueRequest{Type: w.Type})
+	var session task.Session
+	var rows []task.Task
+	renewed := 0
+	h.Fail(func(point string) error {
+		if point != "before the statement" || len(rows) == 0 {
+			return nil
+		}
+		renewed++
+		answers, err := h.Renew(t.Context(), session, []store.Renewal{
+			{ID: rows[0].ID, Fence: rows[0].Fence, Window: time.Duration(renewed) * time.Hour},
+		})
+		require.NoError(t, err)
+		require.Equal(t, []store.Answer{store.Applied}, answers)
+		if renewed == 1 {
+			return errors.New("the connection was lost")
+		}
+		return nil
+	})
+	var err error
+	session, err = h.Join(t.Context(), limitOf(1))
+	require.NoError(t, err)
+	rows, err = h.Claim(t.Context(), store.Claim{Session: session, Number: 1, Wants: []store.Want{w}})
+	require.NoError(t, err)
+	end := done(rows[0])
+	end.Next.State, end.Next.AfterLease = task.StateFailed, true
+	end.Outcome = task.Outcome{Verdict: task.Failed, Error: "it broke", EndUnknown: true}
+	_, err = h.Settle(t.Context(), session, []store.Settlement{end})
+	require.ErrorContains(t, err, "the connection was lost")
+	answers, err := h.Settle(t.Context(), session, []store.Settlement{end})
+	require.NoError(t, err)
+	require.Equal(t, []store.Answer{store.Applied}, answers)
+	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.limit_place WHERE until > now() + interval '90 minutes'`))
+	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.limit_place`))
 }
 
 // TestAClaimDoesNotWaitLongForALimit: while another transaction has a limit locked, a claim reports that it did not get its turn, takes

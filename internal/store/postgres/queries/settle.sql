@@ -120,6 +120,10 @@ WITH hit AS MATERIALIZED (
     INSERT INTO {schema}.lock_note (name, until)
     SELECT lock, CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END
     FROM hit WHERE lock IS NOT NULL
+), placed AS ( -- a place that was kept before (keep_places), where the lease was renewed since
+    UPDATE {schema}.limit_place AS p SET until = hit.lease_until, kept_at = now() FROM hit
+    WHERE (@after_lease::boolean[])[width_bucket(hit.id, @ids::bigint[])]
+        AND p.task_id = hit.id AND p.fence = hit.fence AND p.until < hit.lease_until
 ), ended AS (
     INSERT INTO {schema}.ended_note (id) SELECT id FROM hit WHERE finished AND awaited
 )
