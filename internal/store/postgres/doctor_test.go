@@ -55,7 +55,8 @@ func TestDoctorFindsOldTransactions(t *testing.T) {
 	t.Parallel()
 	s, conn, _ := database(t)
 	at := ops.DoctorOptions{OldestTransaction: time.Microsecond}
-	require.Empty(t, findings(t, s, at, "oldest_transaction"))
+	none := func() bool { return len(findings(t, s, at, "oldest_transaction")) == 0 }
+	require.Eventually(t, none, soon, time.Millisecond, "an idle session is in a transaction for a moment where it learns of others' changes of the catalog")
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SET LOCAL application_name = 'a report'; SELECT count(*) FROM leasehold.task`)
@@ -68,7 +69,7 @@ func TestDoctorFindsOldTransactions(t *testing.T) {
 	require.Contains(t, found[0].Remedy, fmt.Sprintf("pg_terminate_backend(%d)", conn.PgConn().PID()))
 	require.NotNil(t, found[0].Since)
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.Empty(t, findings(t, s, at, "oldest_transaction"))
+	require.Eventually(t, none, soon, time.Millisecond)
 }
 
 // Dead rows stay for as long as a snapshot of before may see them.
@@ -180,6 +181,7 @@ func TestDoctorComparesClocks(t *testing.T) {
 		c := ops.Doctor(t.Context(), h.Store, patient(), func() time.Time { return time.Now().Add(off) })
 		var got ops.Severity
 		for _, f := range c.Findings {
+			require.NotContains(t, []string{"unseen", "store"}, f.Name, f.What)
 			if f.Name == "clock_difference" {
 				got = f.Severity
 				require.Contains(t, f.What, map[bool]string{true: "behind", false: "ahead of"}[off > 0])
