@@ -64,6 +64,34 @@ func TestWalksAreTrue(t *testing.T) {
 	}
 }
 
+// TestEveryTableIsNamed reads the section The tables: it has each table and view of both schemas, and no other.
+func TestEveryTableIsNamed(t *testing.T) {
+	_, rest, ok := strings.Cut(read(t, "docs/architecture.md"), "\n## The tables\n")
+	require.True(t, ok, "docs/architecture.md has no section The tables")
+	section, _, _ := strings.Cut(rest, "\n### ")
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(section, -1) {
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(m[1], -1) {
+			named[name[1]] = false
+		}
+	}
+	for _, file := range []string{
+		"internal/store/postgres/schema.sql", "internal/store/postgres/queries/migrate.sql", "internal/store/sqlite/schema.sql",
+		"internal/store/sqlite/queries/migrate.sql",
+	} {
+		for _, m := range regexp.MustCompile(`(?m)^CREATE (?:TABLE|VIEW)(?: IF NOT EXISTS)? (?:\{schema\}\.)?(\w+)`).FindAllStringSubmatch(read(t, file), -1) {
+			name := regexp.MustCompile(`^batch_gate_\d$`).ReplaceAllString(m[1], "batch_gate_0")
+			require.Contains(t, named, name, "docs/architecture.md does not name %s of %s", m[1], file)
+			named[name] = true
+		}
+	}
+	delete(named, "batch_gate_7")
+	delete(named, "backlog") // a function on PostgreSQL
+	for name, there := range named {
+		require.True(t, there, "docs/architecture.md names %s, which neither store has", name)
+	}
+}
+
 // pages lists the Markdown files of the repository, as paths from its root.
 func pages(t *testing.T) []string {
 	t.Helper()
