@@ -61,7 +61,7 @@ func (o *options) onPostgres(of func(string) []string) []rig.Contender {
 		{
 			Name: "leasehold", Command: of("leasehold"),
 			Finished: `SELECT count(*) FROM leasehold.task_archive WHERE state = 'succeeded'`,
-			Claim:    `%FOR UPDATE OF t SKIP LOCKED%claim = $%fence = t.fence + %`,
+			Claim:    `%SKIP LOCKED%claim = $%fence = greatest(least(t.fence%`,
 			Producer: rig.SQLProducer(`INSERT INTO leasehold.task (type, payload) VALUES ('` + work.TaskType + `', $1)`),
 			Program:  o.program(),
 		},

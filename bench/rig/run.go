@@ -101,7 +101,11 @@ func (r *Rig) Do(ctx context.Context, run Run) (o Outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	o = Outcome{Version: result.Version, Measures: measures(run, *result, used, inserted, after.Sub(ready))}
+	ran := after.Sub(ready)
+	if run.Contender.Claim != "" && ran.Statements > 0 && ran.ClaimRows == 0 {
+		return o, fmt.Errorf("no statement of %s matches the pattern of its claims any more: see Contender.Claim", run.Contender.Name)
+	}
+	o = Outcome{Version: result.Version, Measures: measures(run, *result, used, inserted, ran)}
 	return o, r.check(ctx, run, b, before, o.Measures)
 }
 
