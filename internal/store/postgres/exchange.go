@@ -26,7 +26,7 @@ func (s *Store) Exchange(ctx context.Context, c store.Claim, ends []store.Settle
 		return w.N <= 0 || w.Weights != nil || !s.limits.has(w.Type) || s.turns.known(laneOf(c, w))
 	})
 	err = s.do(ctx, "exchange tasks", func(ctx context.Context, conn *pgx.Conn) error {
-		if err := s.keepPlaces(ctx, conn, c.Session, ends); err != nil {
+		if err := s.giveTokens(ctx, conn, c.Session, ends); err != nil {
 			return err
 		}
 		var got claimed

@@ -208,29 +208,20 @@ func (l *look) within(rooms map[string]store.Room, rows []task.Task) *look {
 	return &bounded
 }
 
-// keepPlaces has attempts that are about to be settled keep their places in limits, if they may still be at work, and gives back the
-// tokens of those that never started. It may be repeated, and what is not settled then loses nothing by it.
-func (s *Store) keepPlaces(ctx context.Context, conn *pgx.Conn, session task.Session, rows []store.Settlement) error {
+// giveTokens gives back the tokens of rows that are about to be settled and never started. It may be repeated, and what is not settled then
+// loses nothing by it.
+func (s *Store) giveTokens(ctx context.Context, conn *pgx.Conn, session task.Session, rows []store.Settlement) error {
 	if known := s.limits.types.Load(); known == nil || len(*known) == 0 {
 		return nil
 	}
-	for _, of := range []struct {
-		note *sqltext.Query
-		is   func(*store.Settlement) bool
-	}{{s.sql.KeepPlaces, func(r *store.Settlement) bool { return r.Next.AfterLease }}, {s.sql.GiveTokens, (*store.Settlement).NeverStarted}} {
-		var ids, fences []int64
-		for i := range rows {
-			if of.is(&rows[i]) {
-				ids, fences = append(ids, int64(rows[i].ID)), append(fences, int64(rows[i].Fence))
-			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		err := exec(ctx, conn, of.note, arg("ids", ids), arg("fences", fences), arg("session", int64(session)))
-		if err != nil {
-			return err
+	var ids, fences []int64
+	for i := range rows {
+		if rows[i].NeverStarted() {
+			ids, fences = append(ids, int64(rows[i].ID)), append(fences, int64(rows[i].Fence))
 		}
 	}
-	return nil
+	if len(ids) == 0 {
+		return nil
+	}
+	return exec(ctx, conn, s.sql.GiveTokens, arg("ids", ids), arg("fences", fences), arg("session", int64(session)))
 }

@@ -768,8 +768,8 @@ CREATE TABLE {schema}.limit_token (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE INDEX limit_token_name ON {schema}.limit_token (name, tenant);
 
--- Places that attempts keep which have been settled and may still be at work, until their leases end. A session writes them before it
--- settles, so one may be of an attempt that still runs: claims count that once (limit_rooms).
+-- Places that attempts keep which have been settled and may still be at work, until their leases end. The settlement writes them, so none is
+-- of an attempt that runs.
 CREATE TABLE {schema}.limit_place (
     task_id bigint NOT NULL,
     fence   bigint NOT NULL,

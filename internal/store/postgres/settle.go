@@ -37,7 +37,7 @@ func (s *Store) Settle(ctx context.Context, session task.Session, rows []store.S
 		return answers, ctx.Err()
 	}
 	err := s.do(ctx, "settle tasks", func(ctx context.Context, conn *pgx.Conn) error {
-		if err := s.keepPlaces(ctx, conn, session, rows); err != nil {
+		if err := s.giveTokens(ctx, conn, session, rows); err != nil {
 			return err
 		}
 		for _, places := range rounds(len(rows), func(i int) task.ID { return rows[i].ID }) {

@@ -30,7 +30,7 @@ func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Ad
 // isDone reports whether settle_done.sql does all there is to do for a settlement.
 func isDone(r *store.Settlement) bool {
 	n := &r.Next
-	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.EverStarted && r.Started >= 0 && r.Report.Empty()
+	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.EverStarted && !n.AfterLease && r.Started >= 0 && r.Report.Empty()
 }
 
 // counts reports whether rows of batches and rows with a key are settled the short way, too.

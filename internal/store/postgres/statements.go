@@ -27,7 +27,7 @@ func sharedText() (sqltext.Shared, error) {
 // once for each text and connection. Each field has the statement of its name: ClaimRegion is claim_region.
 type statements struct {
 	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, ClaimLimited, Claimed, NextDue            *sqltext.Query
-	LockLimits, LockTenants, DeclareLimits, KeepPlaces, GiveTokens, ForgetBuckets             *sqltext.Query
+	LockLimits, LockTenants, DeclareLimits, GiveTokens, ForgetBuckets                         *sqltext.Query
 	Exchange, ClaimExchange, WantPlaces                                                       *sqltext.Query
 	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                         *sqltext.Query
 	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                  *sqltext.Query

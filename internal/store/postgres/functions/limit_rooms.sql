@@ -91,7 +91,7 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.limit_unnamed(text, timestamptz) FROM PUBLIC;
 
 -- Returns how many places of a limit, which the caller has locked, are kept by attempts that do not run any more, and frees those whose time
--- is over. Where the clock was set back, a place lasts no longer than it was to last.
+-- is over. What runs is to be counted before: of an attempt that is settled meanwhile both count, and never none. Where the clock was set back, a place lasts no longer than it was to last.
 CREATE OR REPLACE FUNCTION {schema}.kept_places(limit_name text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
@@ -99,9 +99,7 @@ BEGIN
     UPDATE {schema}.limit_place AS p SET until = now() + (p.until - p.kept_at), kept_at = now()
     WHERE p.name = limit_name AND p.kept_at > now() + interval '1 second';
     DELETE FROM {schema}.limit_place AS p WHERE p.name = limit_name AND p.until <= now();
-    RETURN (SELECT count(*) FROM {schema}.limit_place AS p WHERE p.name = limit_name AND NOT EXISTS (
-        SELECT FROM {schema}.task AS t
-        WHERE t.id = p.task_id AND t.fence = p.fence AND t.state IN ('running', 'rollback_running')));
+    RETURN (SELECT count(*) FROM {schema}.limit_place AS p WHERE p.name = limit_name);
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.kept_places(text) FROM PUBLIC;

@@ -54,10 +54,7 @@ BEGIN
                     SELECT FROM {schema}.task AS t
                     WHERE t.limited IS NOT NULL AND t.limited = held.type AND t.tenant = u.tenant AND t.state IN ('running', 'rollback_running')
                     LIMIT held.tenant_most) AS r) - (
-                SELECT count(*) FROM {schema}.limit_place AS p
-                WHERE p.name = held.type AND p.tenant = u.tenant AND NOT EXISTS (
-                    SELECT FROM {schema}.task AS t
-                    WHERE t.id = p.task_id AND t.fence = p.fence AND t.state IN ('running', 'rollback_running'))), 0)
+                SELECT count(*) FROM {schema}.limit_place AS p WHERE p.name = held.type AND p.tenant = u.tenant), 0)
             ELSE 1000000000 END AS free,
             CASE WHEN held.tenant_rate > 0 THEN coalesce((
                 SELECT least(b.tokens + greatest(extract(epoch FROM clock_timestamp() - b.counted_at), 0)::double precision * held.tenant_rate,

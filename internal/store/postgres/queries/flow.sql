@@ -6,8 +6,7 @@ SELECT l.name, ARRAY(SELECT t.type FROM {schema}.type_limit AS t WHERE t.name = 
     l.most, l.rate, l.burst, l.tenant_most, l.tenant_rate, l.tenant_burst,
     (SELECT count(*) FROM (SELECT FROM {schema}.task AS r
         WHERE r.limited IS NOT NULL AND r.limited = l.name AND r.state IN ('running', 'rollback_running') LIMIT @counted::bigint) AS x)
-    + (SELECT count(*) FROM (SELECT FROM {schema}.limit_place AS k WHERE k.name = l.name AND k.until > now() AND NOT EXISTS (
-        SELECT FROM {schema}.task AS r WHERE r.id = k.task_id AND r.fence = k.fence AND r.state IN ('running', 'rollback_running'))
+    + (SELECT count(*) FROM (SELECT FROM {schema}.limit_place AS k WHERE k.name = l.name AND k.until > now()
         LIMIT @counted::bigint) AS x),
     coalesce(u.tokens, l.burst), coalesce(u.counted_at, now()),
     CASE WHEN l.rate > 0 THEN (SELECT count(*) FROM (SELECT FROM {schema}.limit_token AS k WHERE k.name = l.name AND NOT EXISTS (
@@ -39,8 +38,7 @@ WHERE k.n > 0 ORDER BY k.n
 -- What is in use of tenants of limits, and the tokens of their rates; in the order of the arguments.
 SELECT (SELECT count(*) FROM (SELECT FROM {schema}.task AS r WHERE r.limited IS NOT NULL AND r.limited = w.name AND r.tenant = w.tenant
         AND r.state IN ('running', 'rollback_running') LIMIT @counted::bigint) AS x)
-    + (SELECT count(*) FROM (SELECT FROM {schema}.limit_place AS k WHERE k.name = w.name AND k.tenant = w.tenant AND k.until > now() AND NOT EXISTS (
-        SELECT FROM {schema}.task AS r WHERE r.id = k.task_id AND r.fence = k.fence AND r.state IN ('running', 'rollback_running'))
+    + (SELECT count(*) FROM (SELECT FROM {schema}.limit_place AS k WHERE k.name = w.name AND k.tenant = w.tenant AND k.until > now()
         LIMIT @counted::bigint) AS x),
     v.tokens, v.counted_at
 FROM unnest(@names::text[], @tenants::text[]) WITH ORDINALITY AS w (name, tenant, place)

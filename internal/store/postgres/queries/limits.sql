@@ -5,17 +5,6 @@
 SELECT l.type FROM {schema}.declare_limits(@session, @names::text[], @hashes::text[], @specs::text[], @now::timestamptz, @calm::bigint,
     @tolerance::bigint) AS l (type)
 
--- name: keep_places
--- Has attempts that the session holds keep their places in limits until their leases end: it is about to settle them, and they may still
--- be at work. It may be repeated, after a ping too; one that comes between it and the settlement is that one's to see (settle).
-INSERT INTO {schema}.limit_place (task_id, fence, name, tenant, until)
-SELECT t.id, t.fence, l.name, t.tenant, t.lease_until
-FROM unnest(@ids::bigint[], @fences::bigint[]) AS i (id, fence)
-JOIN {schema}.task AS t ON t.id = i.id AND t.fence = i.fence
-JOIN {schema}.type_limit AS l ON l.type = t.type
-WHERE t.session = @session AND t.claim IS NOT NULL AND t.lease_until > now()
-ON CONFLICT (task_id, fence) DO UPDATE SET until = excluded.until, kept_at = now() WHERE limit_place.until < excluded.until
-
 -- name: give_tokens
 -- Gives back the tokens of rows that the session holds and has never started: it is about to release them.
 INSERT INTO {schema}.limit_token (task_id, fence, name, tenant)

@@ -120,10 +120,11 @@ WITH hit AS MATERIALIZED (
     INSERT INTO {schema}.lock_note (name, until)
     SELECT lock, CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END
     FROM hit WHERE lock IS NOT NULL
-), placed AS ( -- a place that was kept before (keep_places), where the lease was renewed since
-    UPDATE {schema}.limit_place AS p SET until = hit.lease_until, kept_at = now() FROM hit
-    WHERE (@after_lease::boolean[])[width_bucket(hit.id, @ids::bigint[])]
-        AND p.task_id = hit.id AND p.fence = hit.fence AND p.until < hit.lease_until
+), placed AS ( -- what may still be at work keeps its place in a limit; LIMIT: by the primary key
+    INSERT INTO {schema}.limit_place (task_id, fence, name, tenant, until)
+    SELECT hit.id, hit.fence, l.name, hit.tenant, hit.lease_until
+    FROM hit CROSS JOIN LATERAL (SELECT k.name FROM {schema}.type_limit AS k WHERE k.type = hit.type LIMIT 1) AS l
+    WHERE (@after_lease::boolean[])[width_bucket(hit.id, @ids::bigint[])] AND hit.lease_until > now()
 ), ended AS (
     INSERT INTO {schema}.ended_note (id) SELECT id FROM hit WHERE finished AND awaited
 )

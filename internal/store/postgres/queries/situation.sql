@@ -13,8 +13,7 @@ SELECT coalesce(p.body, 'null'),
     CASE WHEN l.most > 0 THEN
         (SELECT count(*) FROM {schema}.task AS r
             WHERE r.limited IS NOT NULL AND r.limited = l.name AND r.state IN ('running', 'rollback_running'))
-        + (SELECT count(*) FROM {schema}.limit_place AS k WHERE k.name = l.name AND k.until > now() AND NOT EXISTS (
-            SELECT FROM {schema}.task AS r WHERE r.id = k.task_id AND r.fence = k.fence AND r.state IN ('running', 'rollback_running')))
+        + (SELECT count(*) FROM {schema}.limit_place AS k WHERE k.name = l.name AND k.until > now())
         ELSE 0 END,
     coalesce(u.tokens, l.burst, 0), coalesce(u.counted_at, now()),
     CASE WHEN l.rate > 0 THEN (SELECT count(*) FROM {schema}.limit_token AS k WHERE k.name = l.name AND NOT EXISTS (
@@ -23,8 +22,7 @@ SELECT coalesce(p.body, 'null'),
     CASE WHEN l.tenant_most > 0 THEN
         (SELECT count(*) FROM {schema}.task AS r
             WHERE r.limited IS NOT NULL AND r.limited = l.name AND r.tenant = t.tenant AND r.state IN ('running', 'rollback_running'))
-        + (SELECT count(*) FROM {schema}.limit_place AS k WHERE k.name = l.name AND k.tenant = t.tenant AND k.until > now() AND NOT EXISTS (
-            SELECT FROM {schema}.task AS r WHERE r.id = k.task_id AND r.fence = k.fence AND r.state IN ('running', 'rollback_running')))
+        + (SELECT count(*) FROM {schema}.limit_place AS k WHERE k.name = l.name AND k.tenant = t.tenant AND k.until > now())
         ELSE 0 END,
     coalesce(v.tokens, l.tenant_burst, 0), coalesce(v.counted_at, now())
 FROM {schema}.task AS t

@@ -8,9 +8,7 @@ CASE WHEN b.tenant_most > 0 AND (
                 LIMIT b.tenant_most) AS c
         ) + coalesce((SELECT u.n FROM unnamed AS u WHERE u.tenant = w.tenant), 0) + (
             SELECT count(*) FROM {schema}.limit_place AS p
-            WHERE p.name = b.name AND p.tenant = w.tenant AND p.until > now() AND p.kept_at <= now() + interval '1 second' AND NOT EXISTS (
-                SELECT FROM {schema}.task AS r
-                WHERE r.id = p.task_id AND r.fence = p.fence AND r.state IN ('running', 'rollback_running'))
+            WHERE p.name = b.name AND p.tenant = w.tenant AND p.until > now() AND p.kept_at <= now() + interval '1 second'
         ) >= b.tenant_most THEN 0
     WHEN b.tenant_rate > 0 AND NOT EXISTS (SELECT FROM {schema}.limit_token AS n WHERE n.name = b.name AND n.tenant = w.tenant) THEN (
         SELECT greatest(((1 - e.tokens) / b.tenant_rate * 1000000)::bigint, 1) FROM (

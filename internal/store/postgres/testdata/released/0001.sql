@@ -1381,8 +1381,8 @@ CREATE TABLE "schema_of_a_release".limit_token (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 CREATE INDEX limit_token_name ON "schema_of_a_release".limit_token (name, tenant);
 
--- Places that attempts keep which have been settled and may still be at work, until their leases end. A session writes them before it
--- settles, so one may be of an attempt that still runs: claims count that once (limit_rooms).
+-- Places that attempts keep which have been settled and may still be at work, until their leases end. The settlement writes them, so none is
+-- of an attempt that runs.
 CREATE TABLE "schema_of_a_release".limit_place (
     task_id bigint NOT NULL,
     fence   bigint NOT NULL,
@@ -3757,7 +3757,7 @@ $leasehold$;
 REVOKE ALL ON FUNCTION "schema_of_a_release".limit_unnamed(text, timestamptz) FROM PUBLIC;
 
 -- Returns how many places of a limit, which the caller has locked, are kept by attempts that do not run any more, and frees those whose time
--- is over. Where the clock was set back, a place lasts no longer than it was to last.
+-- is over. What runs is to be counted before: of an attempt that is settled meanwhile both count, and never none. Where the clock was set back, a place lasts no longer than it was to last.
 CREATE OR REPLACE FUNCTION "schema_of_a_release".kept_places(limit_name text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
@@ -3765,9 +3765,7 @@ BEGIN
     UPDATE "schema_of_a_release".limit_place AS p SET until = now() + (p.until - p.kept_at), kept_at = now()
     WHERE p.name = limit_name AND p.kept_at > now() + interval '1 second';
     DELETE FROM "schema_of_a_release".limit_place AS p WHERE p.name = limit_name AND p.until <= now();
-    RETURN (SELECT count(*) FROM "schema_of_a_release".limit_place AS p WHERE p.name = limit_name AND NOT EXISTS (
-        SELECT FROM "schema_of_a_release".task AS t
-        WHERE t.id = p.task_id AND t.fence = p.fence AND t.state IN ('running', 'rollback_running')));
+    RETURN (SELECT count(*) FROM "schema_of_a_release".limit_place AS p WHERE p.name = limit_name);
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION "schema_of_a_release".kept_places(text) FROM PUBLIC;
@@ -6228,10 +6226,7 @@ BEGIN
                     SELECT FROM "schema_of_a_release".task AS t
                     WHERE t.limited IS NOT NULL AND t.limited = held.type AND t.tenant = u.tenant AND t.state IN ('running', 'rollback_running')
                     LIMIT held.tenant_most) AS r) - (
-                SELECT count(*) FROM "schema_of_a_release".limit_place AS p
-                WHERE p.name = held.type AND p.tenant = u.tenant AND NOT EXISTS (
-                    SELECT FROM "schema_of_a_release".task AS t
-                    WHERE t.id = p.task_id AND t.fence = p.fence AND t.state IN ('running', 'rollback_running'))), 0)
+                SELECT count(*) FROM "schema_of_a_release".limit_place AS p WHERE p.name = held.type AND p.tenant = u.tenant), 0)
             ELSE 1000000000 END AS free,
             CASE WHEN held.tenant_rate > 0 THEN coalesce((
                 SELECT least(b.tokens + greatest(extract(epoch FROM clock_timestamp() - b.counted_at), 0)::double precision * held.tenant_rate,
