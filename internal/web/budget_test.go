@@ -143,5 +143,16 @@ func TestWhoGoesAwayKeepsNoOtherFromAPage(t *testing.T) {
 		readers.Wait()
 		require.NoError(t, err)
 		require.Equal(t, "well", string(main))
+
+		require.NoError(t, s.places.Acquire(t.Context(), mostAtOnce))
+		goes, leave = context.WithCancel(t.Context())
+		began := time.Now()
+		readers.Go(func() { _, _, err = s.read(goes, "/tasks?x", true, page) })
+		synctest.Wait()
+		leave()
+		readers.Wait()
+		require.Zero(t, time.Since(began), "no one waits for it any more")
+		require.Error(t, err)
+		s.places.Release(mostAtOnce)
 	})
 }

@@ -39,21 +39,23 @@ type shared struct {
 
 // reading is a page that is being read, or was.
 type reading struct {
-	own  bool          // it has an address of its own
-	done chan struct{} // closed once the rest is set
-	at   time.Time     // when it began to be read
-	main []byte
-	view *view
-	err  error
+	own     bool          // it has an address of its own
+	waiting int           // who wait for it; guarded by shared.mu
+	abandon func()        // ends its wait for a place
+	done    chan struct{} // closed once the rest is set
+	at      time.Time     // when it began to be read
+	main    []byte
+	view    *view
+	err     error
 }
 
-// serves reports whether a page is for those who ask now, too: once it is there, only for a moment.
+// serves reports whether a page is for those who ask now, too: once it is there, only for a moment. shared.mu is held.
 func (r *reading) serves(now time.Time) bool {
 	select {
 	case <-r.done:
 		return now.Sub(r.at) < freshFor
 	default:
-		return true
+		return r.waiting > 0 // else it may have been abandoned
 	}
 }
 
@@ -66,26 +68,40 @@ func newShared() *shared {
 func (s *shared) read(ctx context.Context, address string, own bool, read func() (*view, []byte, error)) (*view, []byte, error) {
 	s.mu.Lock()
 	if r := s.kept[address]; r != nil && r.serves(time.Now()) {
+		r.waiting++
 		s.mu.Unlock()
 		select {
 		case <-r.done:
 			return r.view, r.main, r.err
 		case <-ctx.Done():
+			s.leave(r)
 			return nil, nil, ctx.Err()
 		}
 	}
 	s.trim()
-	r := &reading{own: own, done: make(chan struct{}), err: errBroken}
+	wait, abandon := context.WithTimeout(context.WithoutCancel(ctx), waitFor)
+	defer abandon()
+	r := &reading{own: own, waiting: 1, abandon: abandon, done: make(chan struct{}), err: errBroken}
 	s.keep(address, r)
 	s.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { s.leave(r) })()
 	defer s.end(address, r)
-	r.err = s.inPlace(ctx, own, func() error {
+	r.err = s.inPlace(wait, own, func() error {
 		var err error
 		r.at = time.Now()
 		r.view, r.main, err = read()
 		return err
 	})
 	return r.view, r.main, r.err
+}
+
+// leave notes that one who waited for a page has gone. That is no reason not to read it for others; without any, it waits for no place.
+func (s *shared) leave(r *reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.waiting--; r.waiting == 0 {
+		r.abandon()
+	}
 }
 
 // end lets those who wait for a page have it, or its error. After that the next one tries again.
@@ -100,10 +116,8 @@ func (s *shared) end(address string, r *reading) {
 	close(r.done)
 }
 
-// inPlace reads once there is time and a place. Others may wait for the same: that the client with ctx goes away is no reason to stop.
-func (s *shared) inPlace(ctx context.Context, own bool, read func() error) error {
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitFor)
-	defer cancel()
+// inPlace reads once there is time and a place.
+func (s *shared) inPlace(wait context.Context, own bool, read func() error) error {
 	var used time.Duration
 	if own {
 		leave, err := s.budget.enter(wait)
