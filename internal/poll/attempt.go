@@ -122,7 +122,9 @@ func lostOutcome() task.Outcome {
 func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 	l, t := a.lease, a.declared.typ
 	if out.Verdict == "" && !out.Accepted {
-		*out = lostOutcome()
+		lost := lostOutcome()
+		lost.Output, lost.Stuck = out.Output, out.Stuck
+		*out = lost
 	}
 	row, m := l.Task(), &a.declared.meters
 	m.running.Dec()

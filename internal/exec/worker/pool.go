@@ -82,7 +82,7 @@ func (p *Pool) Run(l *lease.Lease, t *task.Type, started func()) task.Outcome {
 // unread is the outcome of an attempt whose envelope no process has read.
 func (p *Pool) unread(l *lease.Lease, end ended) task.Outcome {
 	o := p.notStarted(l, fmt.Errorf("the worker read nothing of the envelope: %s", end.Error))
-	o.Output, o.Stuck, o.EndUnknown = end.Output, end.Stuck, end.EndUnknown
+	o.Output, o.Stuck = end.Output, end.Stuck // which has nothing of the attempt
 	return o
 }
 

@@ -22,5 +22,6 @@ func TestAnUnreadEnvelopeNeverStarted(t *testing.T) {
 	require.Equal(t, task.Drained, o.Verdict)
 	require.True(t, o.NeverStarted)
 	require.Equal(t, "bye", o.Output)
+	require.False(t, o.EndUnknown)
 	require.NotNil(t, o.Stuck, "its slot is not used until it is gone")
 }
