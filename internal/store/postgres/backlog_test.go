@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +26,8 @@ func TestBacklog(t *testing.T) {
 	for how, set := range settings {
 		conn, text := planner(t, set), h.q(`SELECT SCHEMA.backlog('a')`)
 		buffers(t, conn, text) // the catalog's pages
-		require.Less(t, buffers(t, conn, text), 50, how)
+		require.Eventually(t, func() bool { return buffers(t, conn, text) < 50 }, soon, time.Millisecond,
+			"%s; another test's change of the catalog has some of its pages read anew, now and then", how)
 	}
 	h.exec(t, `INSERT INTO SCHEMA.type_pause (type) VALUES ('a')`)
 	require.EqualValues(t, 0, backlog("a"))
