@@ -31,6 +31,7 @@ func sequenceChecks() []Check {
 		{"a cancelled sequence", sequenceCancelled},
 		{"rollbacks on request", sequenceUndone},
 		{"a row whose values are replaced", sequenceReplaced},
+		{"a row that goes to another sequence", sequenceLeft},
 		{"a follower", sequenceFollowed},
 		{"a row with a lock, too", sequenceLocked},
 		{"a row that waits for others gives its turn to those before it", sequenceAfter},

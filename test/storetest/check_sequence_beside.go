@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,6 +27,44 @@ func sequenceReplaced(t testing.TB, h Harness) {
 	r.run(x[0])
 	r.run(x[1])
 	require.Equal(t, "y", r.get(first).Sequence)
+}
+
+// A row that goes to another sequence keeps no turn of the one that it leaves, not even for the claim that takes rows of both.
+func sequenceLeft(t testing.TB, h Harness) {
+	r := newSequenceRig(t, h)
+	y := r.row("y")
+	running := r.take(5)
+	require.Equal(t, []task.ID{y}, ids(running))
+	q := store.EnqueueRequest{Type: kind, Sequence: "x", Key: "k", RunAt: r.now().Add(farOff)}
+	goes, _, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	x := r.row("x")
+	require.Empty(t, r.take(5), "the first of x is due later")
+	q.Sequence, q.OnLive, q.RunAt = "y", store.OnLiveReplace, r.now().Add(-time.Minute)
+	_, answer, err := r.Enqueue(r.ctx, q)
+	require.NoError(t, err)
+	require.Equal(t, store.EnqueuedReplaced, answer)
+	last := r.row("x")
+	for _, row := range r.take(5) {
+		require.Equal(t, x, row.ID, "another row of y runs")
+		running = append(running, row)
+	}
+	for _, row := range running {
+		r.settled(finish(row))
+	}
+	r.promote()
+	var ran []task.ID
+	for range 4 {
+		for _, row := range r.take(5) {
+			ran = append(ran, row.ID)
+			r.settled(finish(row))
+		}
+		r.promote()
+	}
+	require.Subset(t, []task.ID{goes, x, last}, ran)
+	require.Contains(t, ran, goes)
+	require.Contains(t, ran, last)
+	require.Equal(t, task.StateSucceeded, r.state(x))
 }
 
 func sequenceFollowed(t testing.TB, h Harness) {

@@ -99,6 +99,8 @@ func TestSequencesMeet(t *testing.T) {
 		"a retry while another has its turn":               turnRetryMeetsHead,
 		"a retry of what ends just before it is looked at": turnRetryBeforePromotion,
 		"two skips":                                      turnSkipMeetsSkip,
+		"a new sequence and a skip":                      turnNewMeetsSkip,
+		"a new sequence and a replacement":               turnNewMeetsReplace,
 		"a skip and a promotion":                         turnSkipMeetsPromotion,
 		"a claim that fails after it has chosen":         turnClaimFails,
 		"a rule that changes while a failure is written": turnRuleMeetsFailure,
@@ -151,9 +153,37 @@ func turnNewMeetsPromotion(t *testing.T, m *turnMeeting) {
 	finish := m.claimStops(2)
 	_, err := m.Cancel(t.Context(), ids[2], "") // which leaves a note
 	require.NoError(t, err)
-	m.promotes(0, false) // the sequence is not to be seen yet
+	m.promotes(0, true) // the claim that makes the sequence has not committed yet
 	require.Equal(t, ids[:1], finish())
 	m.ends(2)
+}
+
+// The claim that makes a sequence holds a row back for a reason that is over when it commits.
+func turnNewMeetsSkip(t *testing.T, m *turnMeeting) {
+	first := m.Insert(t, store.EnqueueRequest{Type: "a", Sequence: "x", RunAt: time.Now().Add(24 * time.Hour)})[0]
+	m.add(1)
+	finish := m.claimStops(5)
+	_, err := m.Cancel(t.Context(), first, "")
+	require.NoError(t, err)
+	_, err = m.SkipSequence(t.Context(), "a", "x", first, "")
+	require.NoError(t, err)
+	m.promotes(0, true)
+	require.Empty(t, finish())
+	m.ends(1)
+}
+
+// The same, where the first row goes to another sequence.
+func turnNewMeetsReplace(t *testing.T, m *turnMeeting) {
+	q := store.EnqueueRequest{Type: "a", Sequence: "x", Key: "k", RunAt: time.Now().Add(24 * time.Hour)}
+	m.Insert(t, q)
+	m.add(1)
+	finish := m.claimStops(5)
+	q.Sequence, q.OnLive = "y", store.OnLiveReplace
+	_, _, err := m.Enqueue(t.Context(), q)
+	require.NoError(t, err)
+	m.promotes(0, true)
+	require.Empty(t, finish())
+	m.ends(1)
 }
 
 func turnPromotionMeetsClaim(t *testing.T, m *turnMeeting) {

@@ -71,7 +71,7 @@ BEGIN
         WITH mine AS MATERIALIZED (
             SELECT f.id FROM {schema}.follow AS f
             CROSS JOIN LATERAL (SELECT FROM {schema}.task AS t WHERE t.type = f.type AND t.key = f.key FOR KEY SHARE SKIP LOCKED) AS l
-            WHERE f.id = ANY (ids)
+            WHERE f.id = ANY (ids) FOR NO KEY UPDATE OF f SKIP LOCKED -- an application's transaction may be changing it
         )
         UPDATE {schema}.follow AS f SET awaited = true WHERE f.id = ANY (ARRAY(SELECT m.id FROM mine AS m));
     END IF;
@@ -318,7 +318,9 @@ BEGIN
               AND (SELECT t.id FROM {schema}.task AS t WHERE t.id = u.id LIMIT 1) IS NULL);
         SELECT array_agg(b.id), array_agg(b.because), array_agg({why_cancelled of=f.id state=f.state}) INTO barred, because, why
         FROM unnest(barred, because) AS b (id, because)
-        JOIN unnest(fixed || gone, states || array_fill(NULL::text, ARRAY[cardinality(gone)])) AS f (id, state) ON f.id = b.because;
+        JOIN unnest(fixed || gone, states || array_fill(NULL::text, ARRAY[cardinality(gone)])) AS f (id, state) ON f.id = b.because
+        -- An application's transaction that keeps the row where it is is not waited for.
+        JOIN (SELECT t.id FROM {schema}.task AS t WHERE t.id = ANY (barred) ORDER BY t.id FOR UPDATE SKIP LOCKED) AS l ON l.id = b.id;
     END IF;
     IF cardinality(barred) > 0 THEN
         PERFORM {schema}.cancel_rows(barred, array_fill(false, ARRAY[cardinality(barred)]), NULL);

@@ -187,6 +187,7 @@ BEGIN
         DELETE FROM {schema}.lock_holder AS h WHERE h.name = ANY (names);
     END IF;
     DELETE FROM {schema}.lock_note AS o WHERE o.ctid = ANY (notes)
+        AND (o.until IS NULL OR o.until <= clock_timestamp()) -- else the clock was set back meanwhile, and it lay ahead for what is asked above
         AND (o.name IN (SELECT s.name FROM unnest(stay || stuck) AS s (name))) IS NOT TRUE;
     missed := cardinality(stay) + cardinality(stuck) > 0;
     IF promoted > cardinality(started) AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN

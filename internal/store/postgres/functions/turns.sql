@@ -62,6 +62,9 @@ DECLARE
     mine_types text[];   -- those whose row is locked here
     mine_names text[];
     heads      bigint[]; -- of these
+    new_types  text[];   -- those whose head is to be chosen
+    new_names  text[];
+    new_heads  bigint[];
     mine       bigint[]; -- rows of those that are locked here
     taken      bigint[];
     chosen     record;
@@ -89,18 +92,21 @@ BEGIN
         ORDER BY u.type, u.name
         ON CONFLICT (type, name) DO NOTHING;
     END LOOP;
-    -- Most candidates are heads that a promotion has chosen. A head that is held back all the same has a note: promotions see to it.
-    SELECT array_agg(u.type) AS types, array_agg(u.name) AS names, array_agg(u.head) AS heads INTO chosen
+    -- Most candidates are heads that a promotion has chosen. A head that is held back all the same has a note: promotions see to it. A head may
+    -- be in another sequence by now, where its turn of this one counts for nothing.
+    SELECT array_agg(u.type), array_agg(u.name), array_agg(u.head) INTO new_types, new_names, new_heads
     FROM unnest(mine_types, mine_names, heads) AS u (type, name, head)
-    WHERE (u.head IN (SELECT e.id FROM unnest(ids) AS e (id))) IS NOT TRUE;
-    IF chosen.types IS NOT NULL THEN
-        SELECT * FROM {schema}.choose_heads(chosen.types, chosen.names, true, chosen.heads) INTO chosen;
-        heads := heads || chosen.heads;
+    WHERE ((u.head, u.type, u.name) IN (SELECT e.id, e.type, e.name FROM unnest(ids, types, names) AS e (id, type, name))) IS NOT TRUE;
+    IF new_types IS NOT NULL THEN
+        SELECT * FROM {schema}.choose_heads(new_types, new_names, true, new_heads) INTO chosen;
+        new_heads := chosen.heads;
         UPDATE {schema}.task AS t SET held = NULL WHERE t.id = ANY (chosen.freed);
         INSERT INTO {schema}.sequence_note (type, name)
         SELECT u.type, u.name FROM unnest(chosen.stuck_types, chosen.stuck_names) AS u (type, name);
     END IF;
-    SELECT array_agg(u.id), array_agg(u.id) FILTER (WHERE u.id IN (SELECT h.id FROM unnest(heads) AS h (id))) INTO mine, taken
+    SELECT array_agg(u.id), array_agg(u.id) FILTER (WHERE (u.id, u.type, u.name) IN (
+        SELECT h.head, h.type, h.name
+        FROM unnest(mine_types || new_types, mine_names || new_names, heads || new_heads) AS h (type, name, head))) INTO mine, taken
     FROM unnest(ids, types, names) AS u (id, type, name)
     JOIN unnest(mine_types, mine_names) AS m (type, name) ON m.type = u.type AND m.name = u.name COLLATE "C";
     n := coalesce(cardinality(mine), 0) - coalesce(cardinality(taken), 0);
@@ -134,6 +140,8 @@ DECLARE
     heads      bigint[];
     stay_types text[] := '{}'; -- those whose notes stay
     stay_names text[] := '{}';
+    patience   text := current_setting('lock_timeout');
+    late       boolean := false; -- a claim that makes one of them has not committed yet
     chosen     record;
 BEGIN
     promoted := 0;
@@ -150,17 +158,35 @@ BEGIN
     END IF;
     SELECT array_agg(e.type), array_agg(e.name) INTO types, names FROM (
         SELECT DISTINCT o.type, o.name FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes) ORDER BY o.type, o.name) AS e;
-    SELECT coalesce(array_agg(h.type), '{}'), coalesce(array_agg(h.name), '{}'), coalesce(array_agg(h.task_id), '{}')
-    INTO mine_types, mine_names, heads
-    FROM unnest(types, names) AS u (type, name)
-    CROSS JOIN LATERAL (
-        SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
-        LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
+    FOR round IN 1..2 LOOP
+        SELECT coalesce(array_agg(h.type), '{}'), coalesce(array_agg(h.name), '{}'), coalesce(array_agg(h.task_id), '{}')
+        INTO mine_types, mine_names, heads
+        FROM unnest(types, names) AS u (type, name)
+        CROSS JOIN LATERAL (
+            SELECT k.type, k.name, k.task_id FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name
+            LIMIT 1 FOR UPDATE SKIP LOCKED) AS h;
+        EXIT WHEN round = 2 OR cardinality(mine_names) = cardinality(names);
+        -- The first claim of a sequence may be holding rows back, for a reason that is over by now, and not have committed yet. It is waited
+        -- for, as claims wait for each other, but only for a moment: then the notes stay.
+        BEGIN
+            PERFORM set_config('lock_timeout', '20ms', true);
+            INSERT INTO {schema}.sequence_holder (type, name)
+            SELECT u.type, u.name FROM unnest(types, names) AS u (type, name)
+            WHERE (SELECT k.type FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name LIMIT 1) IS NULL
+              AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = u.type AND t.sequence = u.name LIMIT 1) IS NOT NULL
+            ORDER BY u.type, u.name
+            ON CONFLICT (type, name) DO NOTHING;
+            PERFORM set_config('lock_timeout', patience, true);
+        EXCEPTION WHEN lock_not_available THEN
+            late := true;
+        END;
+    END LOOP;
     IF cardinality(mine_names) < cardinality(names) THEN
         SELECT coalesce(array_agg(u.type), '{}'), coalesce(array_agg(u.name), '{}') INTO stay_types, stay_names
         FROM unnest(types, names) AS u (type, name)
         WHERE ((u.type, u.name) IN (SELECT m.type, m.name FROM unnest(mine_types, mine_names) AS m (type, name))) IS NOT TRUE
-          AND EXISTS (SELECT FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name);
+          AND (EXISTS (SELECT FROM {schema}.sequence_holder AS k WHERE k.type = u.type AND k.name = u.name)
+              OR late AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = u.type AND t.sequence = u.name LIMIT 1) IS NOT NULL);
     END IF;
     -- Where failures block nothing they are forgotten. One that is being revived goes with that.
     PERFORM FROM {schema}.sequence_rule AS p WHERE p.type = ANY (types) AND p.on_failure = 'continue';
@@ -187,6 +213,7 @@ BEGIN
       AND (SELECT t.id FROM {schema}.task AS t WHERE t.type = h.type AND t.sequence = h.name LIMIT 1) IS NULL -- h: only where there is no head
       AND (SELECT f.task_id FROM {schema}.sequence_failure AS f WHERE f.type = h.type AND f.name = h.name LIMIT 1) IS NULL;
     DELETE FROM {schema}.sequence_note AS o WHERE o.ctid = ANY (notes)
+        AND (o.until IS NULL OR o.until <= clock_timestamp()) -- else the clock was set back meanwhile, and it lay ahead for choose_heads
         AND ((o.type, o.name) IN (SELECT s.type, s.name FROM unnest(stay_types, stay_names) AS s (type, name))) IS NOT TRUE;
     missed := cardinality(stay_types) > 0;
     IF promoted > cardinality(started) AND EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
