@@ -256,7 +256,7 @@ func TestAStuckProcessKeepsItsSlot(t *testing.T) {
 	})
 }
 
-// A check runs for each task of a request by itself, and its process may be the one that does not die.
+// Each task of a request has a check of its own, whose process may be the one that does not die.
 func TestAStuckCheckKeepsTheSlotOfItsRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
 		gone := []chan struct{}{make(chan struct{}), make(chan struct{})}

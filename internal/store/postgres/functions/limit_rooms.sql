@@ -91,7 +91,8 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.limit_unnamed(text, timestamptz) FROM PUBLIC;
 
 -- Returns how many places of a limit, which the caller has locked, are kept by attempts that do not run any more, and frees those whose time
--- is over. What runs is to be counted before: of an attempt that is settled meanwhile both count, and never none. Where the clock was set back, a place lasts no longer than it was to last.
+-- is over. The caller counts what runs before: of an attempt that is settled in between, both count, and never none. Where the clock was set
+-- back, a place lasts no longer than it was to last.
 CREATE OR REPLACE FUNCTION {schema}.kept_places(limit_name text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
