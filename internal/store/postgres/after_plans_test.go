@@ -1,13 +1,9 @@
 package postgres_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"math"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
@@ -55,24 +51,9 @@ func TestStepsOfWaitingRowsReadLittle(t *testing.T) {
 	h := newFreshHarness(t)
 	h.exec(t, fmt.Sprintf(fillDays, days))
 	conn := pgtest.Connect(t)
-	// step makes a step, and asserts how many pages it touches for each row. Pages of the server's catalogs count, too, which it reads for plans and
-	// again whenever tests beside this one have created many tables: so the step is made several times, and taken back, but for the last time.
+	// step makes a step, and asserts how many pages it touches for each row.
 	step := func(name, text string, rows, most int) {
-		least := math.MaxInt
-		for tries := 5; tries >= 0; tries-- {
-			tx, err := conn.Begin(t.Context())
-			require.NoError(t, err)
-			least = min(least, buffers(t, tx, h.q(text)))
-			var read []string
-			require.NoError(t, tx.QueryRow(t.Context(), h.q(`SELECT coalesce(array_agg(relname::text), '{}') FROM pg_stat_xact_user_tables
-				WHERE schemaname = 'SCHEMA' AND seq_scan > 0 AND relname ~ '^(task|dependen)'`)).Scan(&read))
-			require.Empty(t, read, "%s reads whole tables", name)
-			if tries == 0 || least <= rows*most {
-				require.NoError(t, tx.Commit(t.Context()))
-				break
-			}
-			require.NoError(t, tx.Rollback(t.Context()))
-		}
+		least := stepPages(t, conn, h.q(text), rows*most, `^(task|dependen)`)
 		t.Logf("%s: %d pages for %d rows", name, least, rows)
 		require.LessOrEqual(t, least, rows*most, name)
 	}
@@ -101,21 +82,4 @@ func TestStepsOfWaitingRowsReadLittle(t *testing.T) {
 	step("look again", `SELECT SCHEMA.look_at_predecessors(1000)`, rows, 60)
 	h.exec(t, `INSERT INTO SCHEMA.ended_note (id) SELECT DISTINCT on_id FROM SCHEMA.dependency`)
 	step("count", `SELECT SCHEMA.count_ends(1000)`, rows, 60)
-}
-
-// buffers runs a statement, and returns how many pages it has touched.
-func buffers(t *testing.T, on interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, text string) int {
-	t.Helper()
-	var plan []struct {
-		Plan struct {
-			Hit  int `json:"Shared Hit Blocks"`
-			Read int `json:"Shared Read Blocks"`
-		}
-	}
-	var out []byte
-	require.NoError(t, on.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT json) `+text).Scan(&out))
-	require.NoError(t, json.Unmarshal(out, &plan))
-	return plan[0].Plan.Hit + plan[0].Plan.Read
 }

@@ -1,11 +1,9 @@
 package postgres_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
@@ -32,23 +30,8 @@ func TestALookForRowsThatSpillReadsLittle(t *testing.T) {
 			require.NotContains(t, plan, "Bitmap Index Scan on task_spill", "%s, analysed %v: it would be read whole and sorted", how, analysed)
 		}
 	}
-	conn := pgtest.Connect(t)
-	tx, err := conn.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	args := []any{[]string{"a", "b"}, []int64{time.Minute.Microseconds(), time.Minute.Microseconds()}, 10_000, int64(1000), "sg"}
-	pages := buffers(t, withArgs{tx, args}, text)
-	require.NoError(t, tx.Rollback(t.Context()))
-	require.Less(t, pages, 400)
+	const most = 400
+	types, waits := []string{"a", "b"}, []int64{time.Minute.Microseconds(), time.Minute.Microseconds()}
+	require.Less(t, pages(t, pgtest.Connect(t), text, most-1, types, waits, 10_000, int64(1000), "sg"), most)
 	require.EqualValues(t, 60005, h.number(t, `SELECT count(region) FROM SCHEMA.task`))
-}
-
-// withArgs gives each statement the arguments.
-type withArgs struct {
-	pgx.Tx
-	args []any
-}
-
-func (w withArgs) QueryRow(ctx context.Context, sql string, _ ...any) pgx.Row {
-	return w.Tx.QueryRow(ctx, sql, w.args...)
 }

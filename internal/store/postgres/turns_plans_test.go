@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -32,21 +31,7 @@ func TestTurnsAndLocksReadLittle(t *testing.T) {
 	h.exec(t, fillTurns)
 	conn, other := pgtest.Connect(t), pgtest.Connect(t)
 	step := func(name, text string, most int) {
-		least := math.MaxInt
-		for tries := 5; tries >= 0; tries-- { // catalogs count, too: see TestStepsOfWaitingRowsReadLittle
-			tx, err := conn.Begin(t.Context())
-			require.NoError(t, err)
-			least = min(least, buffers(t, tx, h.q(text)))
-			var read []string
-			require.NoError(t, tx.QueryRow(t.Context(), h.q(`SELECT coalesce(array_agg(relname::text), '{}') FROM pg_stat_xact_user_tables
-				WHERE schemaname = 'SCHEMA' AND seq_scan > 0 AND relname IN ('task', 'sequence_holder', 'lock_holder')`)).Scan(&read))
-			require.Empty(t, read, "%s reads whole tables", name)
-			if tries == 0 || least <= most {
-				require.NoError(t, tx.Commit(t.Context()))
-				break
-			}
-			require.NoError(t, tx.Rollback(t.Context()))
-		}
+		least := stepPages(t, conn, h.q(text), most, `^(task|sequence_holder|lock_holder)$`)
 		t.Logf("%s: %d pages", name, least)
 		require.LessOrEqual(t, least, most, name)
 	}
