@@ -33,6 +33,7 @@ func (a *agent) makeEngine(guardian []string) {
 		Gate:     runner.Gate(),
 		Present:  runner.Presence,
 		Batch:    a.noteBatches,
+		Changes:  a.noteChanges,
 		Removed:  runner.Forget,
 		Joined:   func() { close(a.joined) },
 		Draining: runner.Drain,

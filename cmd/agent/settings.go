@@ -61,14 +61,15 @@ func (a *agent) follow(cfg *config.Config, plans []chunk.Plan) {
 	a.settings.blocks.set(cfg)
 }
 
-// batching works on batches while the agent claims rows.
+// batching works on batches while the agent claims rows. Where there are operations or changes of many tasks, the engine finds them.
 func (a *agent) batching(ctx context.Context, how batching) error {
 	if !how.works {
 		<-ctx.Done()
 		return nil
 	}
 	o := batch.Options{
-		Work: batch.NewEngine(a.store), Bulk: batch.NewBulk(a.store, ops.NamedSignature), Poll: how.poll, Log: a.log, Metrics: a.metrics,
+		Work: batch.NewEngine(a.store), Bulk: batch.NewBulk(a.store, ops.NamedSignature), Poll: how.poll, Look: 10 * how.poll,
+		Log: a.log, Metrics: a.metrics,
 	}
 	if a.spans != nil {
 		o.Ended = a.traceBatch
@@ -82,6 +83,13 @@ func (a *agent) batching(ctx context.Context, how batching) error {
 func (a *agent) noteBatches() {
 	if l := a.batches.Load(); l != nil {
 		l.Note()
+	}
+}
+
+// noteChanges is called when there are operations or changes of many tasks.
+func (a *agent) noteChanges() {
+	if l := a.batches.Load(); l != nil {
+		l.Changed()
 	}
 }
 

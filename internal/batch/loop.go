@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -16,6 +17,7 @@ type Options struct {
 	Work    Work
 	Bulk    BulkWork      // nil: no bulk changes
 	Poll    time.Duration // about how often to look for work without a notification; > 0
+	Look    time.Duration // likewise, for operations and bulk changes, if Changed is called while there are some; 0: Poll
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 	// Ended is called with each batch that the loop has completed, between two folds; nil: no call.
@@ -59,17 +61,18 @@ type Loop struct {
 // New returns a loop; Run runs it.
 func New(o Options) *Loop {
 	l := &Loop{o: o, rows: maxRows, bulkRows: bulkRows}
-	l.fold = l.repeat("fold", l.foldOnce, foldPace, foldGap)
-	l.step = l.repeat("step", l.stepOnce, stepPace, stepGap)
-	l.bulk = l.repeat("bulk", l.bulkOnce, stepPace, stepGap)
+	look := cmp.Or(o.Look, o.Poll)
+	l.fold = l.repeat("fold", l.foldOnce, o.Poll, foldPace, foldGap)
+	l.step = l.repeat("step", l.stepOnce, look, stepPace, stepGap)
+	l.bulk = l.repeat("bulk", l.bulkOnce, look, stepPace, stepGap)
 	return l
 }
 
 // repeat returns a loop that makes one kind of call. Each calls about once in two Polls while there is nothing to do.
-func (l *Loop) repeat(name string, call func(context.Context) (work.Seen, error), pace, gap time.Duration) *work.Loop {
+func (l *Loop) repeat(name string, call func(context.Context) (work.Seen, error), poll, pace, gap time.Duration) *work.Loop {
 	return work.New(work.Options{
 		Name: name, Call: call, Timeout: callTimeout,
-		Poll: l.o.Poll, Busy: pace, Idle: gap, Wait: waitGap, Retry: work.Backoff{First: firstRetry, Last: lastRetry}, Jitter: jitter,
+		Poll: poll, Busy: pace, Idle: gap, Wait: waitGap, Retry: work.Backoff{First: firstRetry, Last: lastRetry}, Jitter: jitter,
 		Log: l.o.Log, Metrics: l.o.Metrics,
 	})
 }
@@ -78,6 +81,11 @@ func (l *Loop) repeat(name string, call func(context.Context) (work.Seen, error)
 // never blocks, and may be called as often as you like.
 func (l *Loop) Note() {
 	l.fold.Note()
+	l.Changed()
+}
+
+// Changed is called when an operation or a bulk change may have been requested. It never blocks, and may be called as often as you like.
+func (l *Loop) Changed() {
 	l.step.Note()
 	if l.o.Bulk != nil {
 		l.bulk.Note()

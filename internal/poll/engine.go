@@ -67,6 +67,8 @@ type Options struct {
 	// Batch is called when there may be work for batches: tasks of batches were settled, or an operation may have been
 	// requested. It must not block; nil: no call.
 	Batch func()
+	// Changes is called, now and then, while there are operations or changes of many tasks that have not ended. It must not block; nil: no call.
+	Changes func()
 	// Removed is called when a type of earlier declarations is declared no more and nothing of it runs, a moment after that. It must
 	// not block; nil: no call.
 	Removed func(typ string)
@@ -111,6 +113,7 @@ type Engine struct {
 	wake   *wake
 	locks  *promoter
 	after  *unblocker
+	left   *finder
 	paused *pauser
 	catch  *catchUp
 
@@ -155,6 +158,9 @@ func New(o Options) *Engine {
 	if o.Batch == nil {
 		o.Batch = func() {}
 	}
+	if o.Changes == nil {
+		o.Changes = func() {}
+	}
 	if o.Activity == nil {
 		o.Activity = activity.NewCounters()
 	}
@@ -176,6 +182,7 @@ func New(o Options) *Engine {
 	e.wake = newWake()
 	e.locks = newPromoter(e)
 	e.after = newUnblocker(e)
+	e.left = newFinder(e)
 	e.turned.Store(int64(o.Clock.Now()))
 	e.pulse.Store(-1) // no time
 	return e
@@ -200,7 +207,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var actors sync.WaitGroup
 	work, stopWork := context.WithCancel(calls)
 	for _, f := range []func(context.Context){
-		e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.paused.run, e.catch.run, e.spill, e.wake.listenTo(e),
+		e.keeper.Run, e.settle.run, e.locks.run, e.after.run, e.left.run, e.catch.run, e.spill, e.wake.listenTo(e),
 	} {
 		actors.Go(func() { f(work) })
 	}
@@ -258,8 +265,8 @@ func (e *Engine) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := e.paused.look(ctx); err != nil { // before the first claim
-		return fmt.Errorf("read which types are paused: %w", err)
+	if err := e.left.look(ctx); err != nil { // before the first claim: a type may be paused
+		return fmt.Errorf("look for what others have left: %w", err)
 	}
 	if e.o.Secret == nil {
 		return nil

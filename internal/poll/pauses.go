@@ -1,39 +1,24 @@
 package poll
 
 import (
-	"context"
 	"maps"
 	"sync/atomic"
-	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// pauseEvery is how often a session looks which types are paused, where no notification comes: with the time that the look takes it is less
-// than the second that operators are promised.
-const pauseEvery = 700 * time.Millisecond
-
 // pauser knows the types that operators have paused. The loop claims no rows of these, and releases those that it has queued. If the
 // store cannot be asked, what was known last goes on to hold.
 type pauser struct {
 	e      *Engine
-	now    chan struct{} // has an element when a type may have been paused or resumed
 	paused atomic.Pointer[map[string]store.TypePause]
 }
 
 func newPauser(e *Engine) *pauser {
-	p := &pauser{e: e, now: make(chan struct{}, 1)}
+	p := &pauser{e: e}
 	p.paused.Store(&map[string]store.TypePause{})
 	return p
-}
-
-// call has the pauser look at once. It never blocks.
-func (p *pauser) call() {
-	select {
-	case p.now <- struct{}{}:
-	default:
-	}
 }
 
 // has reports whether a type is paused, by its name or one of its aliases.
@@ -51,49 +36,17 @@ func (p *pauser) has(t *task.Type) bool {
 	return is
 }
 
-// run looks until ctx ends.
-func (p *pauser) run(ctx context.Context) {
-	var failed backoff
-	for wait := pauseEvery; ; wait = pauseEvery {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-p.now:
-			timer.Stop()
-		case <-timer.C:
-		}
-		for p.look(ctx) != nil {
-			if !pause(ctx, nil, failed.next()) {
-				return
-			}
-		}
-		failed.reset()
-	}
-}
-
-// look reads which types are paused.
-func (p *pauser) look(ctx context.Context) error {
-	var list []store.TypePause
-	err := p.e.call(ctx, "pauses", func(ctx context.Context) (err error) {
-		list, err = p.e.o.Store.Pauses(ctx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
+// learn takes over which types are paused. Only one goroutine may call it at a time.
+func (p *pauser) learn(list []store.TypePause) {
 	paused := make(map[string]store.TypePause, len(list))
 	for _, t := range list {
 		paused[t.Type] = t
 	}
 	before := *p.paused.Load()
-	if maps.Equal(before, paused) {
-		return nil
+	if !maps.Equal(before, paused) {
+		p.paused.Store(&paused)
+		p.tell(before, paused)
 	}
-	p.paused.Store(&paused)
-	p.tell(before, paused)
-	return nil
 }
 
 // tell logs what has changed of the declared types, and has the loop turn.

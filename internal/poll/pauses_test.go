@@ -72,7 +72,7 @@ func TestAPauseHoldsWhatIsClaimed(t *testing.T) {
 		after(time.Minute)
 		require.Empty(t, again.deeds.started())
 		again.wire.setHook(func(op string) fault {
-			if op == "pauses" {
+			if op == "look" {
 				return lostCall
 			}
 			return none

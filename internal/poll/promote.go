@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	promoteMost  = 1000        // notes of one promotion
-	promoteEvery = time.Second // how often a session looks for notes that another one, or an application, has left
-	passWithin   = 20 * time.Millisecond
-	passLast     = 200 * time.Millisecond // while a claim is at work, which another follows at once
+	promoteMost = 1000 // notes of one promotion
+	passWithin  = 20 * time.Millisecond
+	passLast    = 200 * time.Millisecond // while a claim is at work, which another follows at once
 	// promoteFirst and promoteLast bound the wait before a promotion is repeated that found others at work on the same locks.
 	promoteFirst = 2 * time.Millisecond
 	promoteLast  = 50 * time.Millisecond
+
+	never = 100 * 365 * 24 * time.Hour
 )
 
-// promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and now and then
-// what others have left behind. A repeat does nothing, so nothing has to be known about a promotion that did not answer.
+// promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and what the finder has
+// found that others have left behind. A repeat does nothing, so nothing has to be known about a promotion that did not answer.
 //
 // What this session's rows have left is passed on by the loop's next claim, which takes rows that are next at once. Where none is made within
 // passWithin, or within passLast while the loop waits for the one before, or where it has not passed on all, the promoter does it.
@@ -28,7 +29,7 @@ type promoter struct {
 	left  chan struct{} // has an element when a row of this session has left its lock, or may have ended its turn
 	now   chan struct{} // has an element when no claim is to be waited for
 	noted atomic.Bool   // there is something that no claim has passed on yet
-	look  atomic.Int64  // local time of the next look
+	look  atomic.Int64  // local time of the next look without a call
 }
 
 func newPromoter(e *Engine) *promoter {
@@ -60,9 +61,9 @@ func (p *promoter) leave(pass *store.Pass) {
 	}
 }
 
-// passed notes what a claim has passed on.
+// passed notes what a claim has passed on. Two answers about one note differ by how long they took.
 func (p *promoter) passed(got store.Promoted, err error) {
-	if err != nil || got.Missed || got.Noted >= promoteMost || got.Next > 0 && int64(p.e.o.Clock.Now()+got.Next) < p.look.Load() {
+	if err != nil || got.Missed || got.Noted >= promoteMost || got.Next > 0 && int64(p.e.o.Clock.Now()+got.Next+passWithin) < p.look.Load() {
 		p.hurry()
 	}
 }
@@ -73,14 +74,14 @@ func (p *promoter) claimIn() { p.e.wake.by(p.e.o.Clock.Now() + promoteFirst) }
 // run promotes until ctx ends. An observer claims nothing, and promotes nothing.
 func (p *promoter) run(ctx context.Context) {
 	var failed backoff
-	wait, missed := spread(promoteEvery), promoteFirst
+	wait, missed := never, promoteFirst
 	for {
 		p.look.Store(int64(p.e.o.Clock.Now() + wait))
 		if !p.rest(ctx, wait) {
 			return
 		}
 		if p.e.declarations().Workers == 0 {
-			wait = spread(promoteEvery)
+			wait = never
 			continue
 		}
 		got, err := p.promote(ctx)
@@ -93,7 +94,7 @@ func (p *promoter) run(ctx context.Context) {
 		case got.Missed:
 			wait, missed = spread(missed), min(2*missed, promoteLast)
 		default:
-			wait, missed = spread(promoteEvery), promoteFirst
+			wait, missed = never, promoteFirst
 			if got.Next > 0 {
 				wait = min(wait, got.Next)
 			}

@@ -72,19 +72,26 @@ func (r *rig) started(ids []task.ID) (n int) {
 // A promotion that fails is repeated, and what another has left behind is found.
 func TestPromotionsGoOn(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
-		r := newRig(t, db, alone)
+		r := newRig(t, db, alone, doing(takes(10*time.Second)))
+		ids := r.insert(2, lock("x"))
+		after(5 * time.Second)
 		failures := 3
 		r.wire.setHook(func(op string) fault {
-			if op == "promote" && failures > 0 {
+			switch {
+			case op == "claim":
+				return lostCall
+			case op == "promote" && failures > 0:
 				failures--
 				return []fault{lostReply, lostCall, lostCall}[failures]
 			}
 			return none
 		})
-		ids := r.insert(4, lock("x"))
-		after(10 * time.Second)
-		r.all(ids, task.StateSucceeded, 1)
+		after(7 * time.Second)
 		require.Zero(t, failures)
+		require.True(t, db.LocksArePassedOn())
+		r.wire.setHook(nil)
+		after(20 * time.Second)
+		r.all(ids, task.StateSucceeded, 1)
 
 		r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome { // it completes its own row, and says nothing
 			app := db.Begin()

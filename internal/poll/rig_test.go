@@ -174,8 +174,8 @@ func (w *wire) Spill(ctx context.Context, region string, types []store.Spill) (i
 	return cut(ctx, w, "spill", func() (int, error) { return w.Store.Spill(ctx, region, types) })
 }
 
-func (w *wire) Pauses(ctx context.Context) ([]store.TypePause, error) {
-	return cut(ctx, w, "pauses", func() ([]store.TypePause, error) { return w.Store.Pauses(ctx) })
+func (w *wire) Left(ctx context.Context) (store.Left, error) {
+	return cut(ctx, w, "look", func() (store.Left, error) { return w.Store.Left(ctx) })
 }
 
 func (w *wire) Stats(ctx context.Context) (store.Stats, error) {

@@ -48,8 +48,8 @@ type Store interface {
 	// too long, and returns how many. Their tasks keep their region. Rows of which it is not known whether they may start are left,
 	// as those that wait for a lock. It may be repeated until it finds less.
 	Spill(ctx context.Context, region string, types []store.Spill) (int, error)
-	// Pauses lists the types that are paused: no rows of these are to be claimed.
-	Pauses(ctx context.Context) ([]store.TypePause, error)
+	// Left returns what others may have left to do, and which types are paused: no rows of these are to be claimed. It only reads.
+	Left(ctx context.Context) (store.Left, error)
 	// Policies reads stored policies; an unknown hash is missing from the result.
 	Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error)
 	// Idle sets whether the session wants to be notified of inserts. Producers pay for notifications only while at least one

@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	unblockMost  = 1000        // rows, notes and ids of one step
-	unblockEvery = time.Second // how often a session looks for what others have left
+	unblockMost = 1000 // rows, notes and ids of one step
 	// unblockFirst and unblockLast bound the wait before a step is repeated that found others at work on the same rows.
 	unblockFirst = 2 * time.Millisecond
 	unblockLast  = 50 * time.Millisecond
 )
 
-// unblocker frees rows that wait for others: when rows of this session have ended, and now and then what others have left. It does so in
-// short steps, and a repeat does nothing, so nothing has to be known about a step that did not answer.
+// unblocker frees rows that wait for others: when rows of this session have ended, and what the finder has found that others have left. It does
+// so in short steps, and a repeat does nothing, so nothing has to be known about a step that did not answer.
 type unblocker struct {
 	e      *Engine
 	work   chan struct{} // has an element when there may be something to do
@@ -45,32 +44,37 @@ func (b *unblocker) ended() {
 // run unblocks until ctx ends. An observer claims nothing, and unblocks nothing.
 func (b *unblocker) run(ctx context.Context) {
 	var failed backoff
-	wait, missed := spread(unblockEvery), unblockFirst
+	var again <-chan time.Time // nil: when it is called
+	missed := unblockFirst
 	for {
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-b.work:
-			timer.Stop()
-		case <-timer.C:
+		case <-again:
 		}
+		again = nil
 		if b.e.declarations().Workers == 0 {
-			wait = spread(unblockEvery)
 			continue
 		}
 		got, err := b.unblock(ctx)
-		switch {
-		case err != nil:
-			wait = failed.next()
+		if err != nil {
+			again = time.After(failed.next())
 			continue
-		case got.Missed:
-			wait, missed = spread(missed), min(2*missed, unblockLast)
-		default:
-			wait, missed = spread(unblockEvery), unblockFirst
 		}
 		failed.reset()
+		if !got.Missed {
+			missed = unblockFirst
+			continue
+		}
+		again, missed = time.After(spread(missed)), min(2*missed, unblockLast)
+	}
+}
+
+// found has the unblocker look where there is something to do, or it does not know that rows wait, or wait no more.
+func (b *unblocker) found(left *store.Left) {
+	if left.Ends || !b.looked.Load() || left.Waiting != b.inUse.Load() {
+		b.call()
 	}
 }
 
@@ -84,8 +88,8 @@ func (b *unblocker) unblock(ctx context.Context) (got store.Unblocked, err error
 		if err != nil {
 			return got, err
 		}
-		b.looked.Store(true)
 		b.inUse.Store(got.Waiting)
+		b.looked.Store(true)
 		if got.Freed > 0 {
 			b.e.wake.call()
 		}

@@ -76,7 +76,7 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 				e.after.call()
 			}
 			if n&store.PauseNews != 0 {
-				e.paused.call()
+				e.left.call()
 			}
 			if n&store.PlaceNews != 0 {
 				e.slots.placeLeft()

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -149,6 +150,9 @@ func (s *scene) enqueue(name string, args ...string) {
 func (s *scene) fill() {
 	s.makeEvents()
 	s.leasehold("pause", "paused", "--reason", "the bank is down", "--by", "alice")
+	harness.Until(s.t, time.Minute, "the agent is to know of the pause", func() bool {
+		return strings.Contains(string(s.read("/metrics")), `leasehold_type_paused{type="paused"} 1`)
+	})
 	var rows strings.Builder
 	for i := range 12 {
 		fmt.Fprintf(&rows, `{"type": "invoice", "payload": {"invoice": %d, "card": "4111"}, "labels": {"customer": "acme"}}`+"\n", i)
@@ -224,6 +228,12 @@ func (s *scene) state(name string) string {
 // get asks the API.
 func (s *scene) get(path string, into any) {
 	s.t.Helper()
+	require.NoError(s.t, json.Unmarshal(s.read(path), into))
+}
+
+// read returns what the agent answers.
+func (s *scene) read(path string) []byte {
+	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.base+path, http.NoBody)
 	require.NoError(s.t, err)
 	r.Header.Set("Authorization", "Bearer a-token-of-some-length")
@@ -231,7 +241,9 @@ func (s *scene) get(path string, into any) {
 	require.NoError(s.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	require.Equal(s.t, http.StatusOK, resp.StatusCode, path)
-	require.NoError(s.t, json.NewDecoder(resp.Body).Decode(into))
+	all, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return all
 }
 
 // task is the path of a task's page.

@@ -17,6 +17,7 @@ import (
 
 func bulkChecks() []Check {
 	return []Check{
+		{"others find it", leftBulks},
 		{"retry by each filter", bulkFilters},
 		{"cancel", bulkCancels},
 		{"rollback", bulkRollsBack},

@@ -147,6 +147,7 @@ func Checks() []Check {
 		{"follow", followChecks()},
 		{"look", lookChecks()},
 		{"agents", agentChecks()},
+		{"what others have left", leftChecks()},
 		{"paused types", pauseChecks()},
 		{"redactions", redactionChecks()},
 		{"activity", activityChecks()},

@@ -56,11 +56,19 @@ func (m *machine) after(t *rapid.T, r store.EnqueueRequest) (got, ideal store.En
 func (m *machine) unblock(t *rapid.T) {
 	ctx := m.begin()
 	want := unblockAll(ctx, m.t, m.ideal, 1000)
+	left, err := m.real.Left(ctx)
+	require.NoError(m.t, err)
 	got := unblockAll(ctx, m.t, m.real, rapid.SampledFrom([]int{1, 2, 1000}).Draw(t, "rows of a step"))
 	require.Equal(m.t, want.Freed, got.Freed, "rows that were freed")
 	require.Equal(m.t, want.Cancelled, got.Cancelled, "rows that were cancelled")
 	require.Equal(m.t, want.Revived, got.Revived, "rows that were revived")
 	require.Equal(m.t, want.Missed, got.Missed, "whether some are left")
+	if !left.Ends {
+		require.Zero(m.t, got.Worked+got.Freed+got.Cancelled+got.Revived, "work of which the look said that there is none")
+	}
+	left, err = m.real.Left(ctx)
+	require.NoError(m.t, err)
+	require.Equal(m.t, got.Waiting, left.Waiting, "whether rows wait for others")
 }
 
 // because finds the task on account of which another was cancelled, and the one that was in the way of its revival.

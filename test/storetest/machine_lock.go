@@ -15,9 +15,14 @@ func (m *machine) promote(*rapid.T) {
 	ctx := m.begin()
 	want, err := m.ideal.Promote(ctx, 1000)
 	require.NoError(m.t, err)
+	left, err := m.real.Left(ctx)
+	require.NoError(m.t, err)
 	got, err := m.real.Promote(ctx, 1000)
 	require.NoError(m.t, err)
 	m.samePromoted(want, got)
+	if !left.Turns {
+		require.Zero(m.t, got, "a promotion of which the look said that there is none")
+	}
 }
 
 func (m *machine) samePromoted(want, got store.Promoted) {

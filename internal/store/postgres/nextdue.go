@@ -24,9 +24,13 @@ func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, o
 	}
 	err = s.do(ctx, "look for the next due task", func(ctx context.Context, conn *pgx.Conn) error {
 		us = nil
+		var places []int
 		if err := queryRow(ctx, conn, s.sql.NextDue, arg("types", types), arg("rollbacks", rollbacks),
-			arg("regions", regions(c.Region))).Scan(&us); err != nil {
+			arg("regions", regions(c.Region))).Scan(&us, &places); err != nil {
 			return err
+		}
+		for _, place := range places {
+			s.turns.meet(laneOf(c, c.Wants[place-1]))
 		}
 		return s.nextOfTenants(ctx, conn, c, soonest)
 	})
@@ -42,9 +46,6 @@ func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, o
 // nextOfTenants calls f with the time in microseconds until rows with a tenant are due that one of the wants could claim: of the first
 // walkSteps tenants, and what a round of walks has found of more. What lies behind is found by the polls of agents.
 func (s *Store) nextOfTenants(ctx context.Context, conn *pgx.Conn, c store.Claim, f func(us *int64)) error {
-	if err := s.probe(ctx, conn, c); err != nil {
-		return err
-	}
 	for _, w := range c.Wants {
 		of := laneOf(c, w)
 		if w.Weights == nil && !s.turns.known(of) {

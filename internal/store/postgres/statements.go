@@ -55,7 +55,7 @@ type statements struct {
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	Unblock, Blocked, Related, Neighbours, Predecessors                                     *sqltext.Query
 	PromoteLocks, LockNotes                                                                 *sqltext.Query
-	Pauses, PauseType, ResumeType, NoteRedactions, Redactions                               *sqltext.Query
+	Left, Pauses, PauseType, ResumeType, NoteRedactions, Redactions                         *sqltext.Query
 	Circumstances, HolderSeen, RunningTypes, Ahead, AheadInSequence, WaitingForLock         *sqltext.Query
 	Spill                                                                                   *sqltext.Query
 	Orphans, WaitingTypes, HeldTypes, CancelOrphans, MoveOrphans, RegionOrphans             *sqltext.Query

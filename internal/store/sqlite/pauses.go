@@ -10,14 +10,19 @@ import (
 // Pauses lists the types that are paused.
 func (s *Store) Pauses(ctx context.Context) (list []store.TypePause, err error) {
 	err = s.view(ctx, "list paused types", func(t *snapshot) error {
-		list = nil
-		return t.query(func(r *sql.Rows) error {
-			var p store.TypePause
-			err := r.Scan(&p.Type, timeOf{&p.At}, &p.By, &p.Reason)
-			list = append(list, p)
-			return err
-		}, t.sql.Pauses)
+		list, err = t.pauses()
+		return err
 	})
+	return list, err
+}
+
+func (t *snapshot) pauses() (list []store.TypePause, err error) {
+	err = t.query(func(r *sql.Rows) error {
+		var p store.TypePause
+		err := r.Scan(&p.Type, timeOf{&p.At}, &p.By, &p.Reason)
+		list = append(list, p)
+		return err
+	}, t.sql.Pauses)
 	return list, err
 }
 

@@ -39,7 +39,7 @@ type statements struct {
 	NextRegion, AnyLate, Spill                                                                            *sqltext.Query
 	NoteRedactions, Redactions                                                                            *sqltext.Query
 	Circumstances, HolderSeen, RunningTypes, Ahead, AheadInSequence, WaitingForLock                       *sqltext.Query
-	Pauses, PauseType, ResumeType, IsPaused                                                               *sqltext.Query
+	Left, Pauses, PauseType, ResumeType, IsPaused                                                         *sqltext.Query
 	FindSequences, ShowSequence, SequenceRows, SequenceSkip, SequenceRetry, SequenceCancel, CountSequence *sqltext.Query
 	KeepActivity, ActivityTop, Activity, DeleteActivity                                                   *sqltext.Query
 	// settle.sql, tally.sql, complete.sql

@@ -4,9 +4,7 @@ SELECT freed, cancelled, revived, worked, missed, EXISTS (SELECT FROM {schema}.d
 
 -- name: blocked
 -- Whether there may be something for unblock to do: mostly there is nothing. And whether any row waits.
-SELECT EXISTS (SELECT FROM {schema}.ended_note AS n) OR EXISTS (SELECT FROM {schema}.dependent AS d WHERE d.stage = 'look')
-    OR EXISTS (SELECT FROM {schema}.dependent AS d WHERE d.stage = 'decide') OR EXISTS (SELECT FROM {schema}.revived_note AS r),
-    EXISTS (SELECT FROM {schema}.dependent AS d)
+SELECT {ends_left}, EXISTS (SELECT FROM {schema}.dependent AS d)
 
 -- name: related
 -- What a task waits for, how many wait for it, and how many were cancelled on account of it.

@@ -1,6 +1,6 @@
--- Returns in how many microseconds the next row is due that one of the wants could claim: the first row of each index
--- range.
-SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM (
+-- Returns in how many microseconds the next row without a tenant is due that one of the wants could claim: the first row of each index
+-- range. And which wants have rows with a tenant.
+SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint, ARRAY({tenant_places}) FROM (
     SELECT r.run_at FROM unnest(@types::text[], @rollbacks::boolean[]) AS w (type, rollback)
     CROSS JOIN unnest(@regions::text[]) AS g (region) CROSS JOIN {priorities states='pending','retry_pending' region=g.region}
     CROSS JOIN LATERAL (

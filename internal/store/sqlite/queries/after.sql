@@ -3,8 +3,7 @@
 
 -- name: blocked
 -- Whether there may be something to do, and whether any row waits.
-SELECT EXISTS (SELECT 1 FROM ended_note) OR EXISTS (SELECT 1 FROM dependent WHERE unfinished = 0)
-    OR EXISTS (SELECT 1 FROM revived_note), EXISTS (SELECT 1 FROM dependent);
+SELECT {ends_left}, EXISTS (SELECT 1 FROM dependent);
 
 -- name: any_dependent
 SELECT EXISTS (SELECT 1 FROM dependent);
