@@ -84,8 +84,14 @@ func start(t *testing.T, s *script) *rig {
 
 func startWith(t *testing.T, s *script, poll time.Duration) *rig {
 	t.Helper()
+	return startOf(t, Options{Work: s, Poll: poll})
+}
+
+func startOf(t *testing.T, o Options) *rig {
+	t.Helper()
 	r := &rig{m: telemetry.NewMetrics(prometheus.NewRegistry())}
-	r.loop = New(Options{Work: s, Poll: poll, Log: slog.New(slog.NewTextHandler(&r.logs, nil)), Metrics: r.m})
+	o.Log, o.Metrics = slog.New(slog.NewTextHandler(&r.logs, nil)), r.m
+	r.loop = New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- r.loop.Run(ctx) }()
@@ -412,4 +418,39 @@ func TestSettleDoesAllThatCanBeDone(t *testing.T) {
 	s.fold = func(context.Context) (store.Folded, error) { return store.Folded{}, errors.New("out of reach") }
 	_, err = l.Settle(t.Context())
 	require.Error(t, err)
+}
+
+// steps is a bulk change of which nothing is known.
+type steps struct{ n atomic.Int64 }
+
+func (s *steps) Step(context.Context, int) (BulkStepped, error) {
+	s.n.Add(1)
+	return BulkStepped{}, nil
+}
+
+// Where it is told of operations and bulk changes it looks for these at once then, and seldom else. It folds as often as ever.
+func TestALoopThatIsToldSeldomLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s script
+		var bulk steps
+		r := startOf(t, Options{Work: &s, Bulk: &bulk, Poll: time.Second, Look: 10 * time.Second})
+		after(time.Second)
+		s.forget()
+		bulk.n.Store(0)
+		after(10 * time.Minute)
+		folds, looks := s.counts()
+		require.InDelta(t, 300, folds, 60)
+		require.InDelta(t, 30, looks, 6)
+		require.InDelta(t, 30, bulk.n.Load(), 6)
+		s.forget()
+		bulk.n.Store(0)
+		for range 5 {
+			r.loop.Changed()
+			after(time.Second)
+		}
+		_, looks = s.counts()
+		require.GreaterOrEqual(t, looks, 5)
+		require.GreaterOrEqual(t, bulk.n.Load(), int64(5))
+		r.end()
+	})
 }

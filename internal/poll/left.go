@@ -7,9 +7,12 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// leftEvery is how often a session looks for what others have left, where no notification comes: with the time that the look takes it is less
-// than the second after which, as operators are promised, no task of a type that they have paused starts.
+// leftEvery is how often a session looks for what others have left, at least, where no notification comes: with the time that the look takes it
+// is less than the second after which, as operators are promised, no task of a type that they have paused starts.
 const leftEvery = 700 * time.Millisecond
+
+// leftWait is up to a fifth less, so that sessions that were notified together do not go on to look together.
+func leftWait() time.Duration { return leftEvery - time.Duration(float64(leftEvery)*jitter()/5) }
 
 // finder looks for what other sessions, applications and operators have left, and tells those whose work it is. It is one statement for all of
 // them, since an idle session makes few others.
@@ -31,8 +34,8 @@ func (f *finder) call() {
 // run looks until ctx ends.
 func (f *finder) run(ctx context.Context) {
 	var failed backoff
-	for wait := leftEvery; ; wait = leftEvery {
-		timer := time.NewTimer(wait)
+	for {
+		timer := time.NewTimer(leftWait())
 		select {
 		case <-ctx.Done():
 			timer.Stop()

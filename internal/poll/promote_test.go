@@ -78,8 +78,10 @@ func TestPromotionsGoOn(t *testing.T) {
 		failures := 3
 		r.wire.setHook(func(op string) fault {
 			switch {
-			case op == "claim":
+			case op == "claim" && failures == 3, op == "look":
 				return lostCall
+			case op == "claim":
+				return hung
 			case op == "promote" && failures > 0:
 				failures--
 				return []fault{lostReply, lostCall, lostCall}[failures]
@@ -90,7 +92,7 @@ func TestPromotionsGoOn(t *testing.T) {
 		require.Zero(t, failures)
 		require.True(t, db.LocksArePassedOn())
 		r.wire.setHook(nil)
-		after(20 * time.Second)
+		after(40 * time.Second)
 		r.all(ids, task.StateSucceeded, 1)
 
 		r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome { // it completes its own row, and says nothing

@@ -40,10 +40,14 @@ func TestRowsRunAfterOthers(t *testing.T) {
 // A step that fails is repeated.
 func TestStepsOfRowsThatWaitGoOn(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
-		r := newRig(t, db, alone)
+		r := newRig(t, db, alone, doing(takes(2*time.Second)))
+		after(time.Second)
 		failures := 3
 		r.wire.setHook(func(op string) fault {
-			if op == "unblock" && failures > 0 {
+			switch {
+			case op == "look" && failures < 3: // which would have it repeated, too
+				return lostCall
+			case op == "unblock" && failures > 0:
 				failures--
 				return []fault{lostReply, lostCall, lostCall}[failures]
 			}

@@ -93,6 +93,7 @@ func TestPlans(t *testing.T) {
 		h.sql.SummedBatch:              {"SEARCH batch USING INTEGER PRIMARY KEY", "INDEX operation_batch (batch_id=?)"},
 		h.sql.SeeBatches:               {"USING INDEX batch_open"},
 		h.sql.AnyOperation:             {"USING INDEX operation_open"},
+		h.sql.Left:                     {"USING INDEX operation_open", "USING INDEX bulk_change_open"},
 		h.sql.Operations:               {"USING INDEX operation_open"},
 		h.sql.WaitingOfBatch:           {"INDEX task_batch (batch_id=? AND state=? AND rowid>?)", "INDEX policy_rollback (type=?)"},
 		h.sql.AnyUnstopped:             {"COVERING INDEX task_batch (batch_id=? AND state=?)"},
