@@ -11,7 +11,7 @@ import (
 
 // Bounds of one Turn.
 const (
-	obstacles  = 100              // that one look returns
+	obstacles  = 100              // that one look returns, unless it has to return more to come further
 	batched    = 64               // chunks of one step
 	holdFor    = 10 * time.Second // longer than a Turn takes
 	turnFor    = 3 * time.Second  // the source is read for about so long
@@ -30,6 +30,7 @@ type Engine struct {
 
 	mu   sync.Mutex
 	vain map[string]vain // by plan
+	wide map[string]int  // by plan: how many obstacles a look returns, where that is more than ordinary
 }
 
 // vain is a stretch of the table behind the cursor that was looked at and has no rows.
@@ -43,7 +44,7 @@ type vain struct {
 
 // NewEngine returns an engine of one agent.
 func NewEngine(s Store, id string) *Engine {
-	return &Engine{store: s, id: id, vain: map[string]vain{}}
+	return &Engine{store: s, id: id, vain: map[string]vain{}, wide: map[string]int{}}
 }
 
 // Turn is what a call has done.
@@ -56,7 +57,7 @@ type Turn struct {
 
 // Turn plans the next ranges of a plan, by a source of its table. It is one look, some reading of the source, and one step.
 func (e *Engine) Turn(ctx context.Context, name string, src Source) (did Turn, err error) {
-	look, err := e.store.LookPlan(ctx, name, obstacles)
+	look, err := e.store.LookPlan(ctx, name, e.width(name))
 	if err != nil {
 		return did, err
 	}
@@ -149,6 +150,7 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 	if err != nil && len(w.items) == 0 {
 		return did, err // what was found before an error is good
 	}
+	e.widen(w, ended)
 	spent, behind := before.cost+w.cost, w.vain
 	if w.chunks == 0 {
 		behind += before.all
@@ -182,6 +184,27 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 		did.Again = look.Spec.Follow
 	}
 	return did, nil
+}
+
+// width is how many obstacles of a plan a look returns.
+func (e *Engine) width(plan string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(e.wide[plan], obstacles)
+}
+
+// widen has the next look return twice as many obstacles where those of this one are all behind the walk already, and keep it from those that
+// follow: an operator has brought back many ranges that were cut anew since. The next pass begins as ever.
+func (e *Engine) widen(w *walk, ended bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	plan := w.look.Spec.Name
+	switch {
+	case ended:
+		delete(e.wide, plan)
+	case w.look.Plan.Full && w.look.More && len(w.left) == 0 && len(w.items) == 0:
+		e.wide[plan] = 2 * max(e.wide[plan], obstacles)
+	}
 }
 
 // end ends a pass. For how long it read the source sets when the next ones may begin: passes over the whole table, and what those behind

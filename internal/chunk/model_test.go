@@ -491,7 +491,12 @@ type fixed struct {
 	step *store.ChunkStep
 }
 
-func (f *fixed) LookPlan(context.Context, string, int) (*store.ChunkLook, error) { return &f.look, nil }
+func (f *fixed) LookPlan(_ context.Context, _ string, limit int) (*store.ChunkLook, error) {
+	look := f.look
+	look.More = len(look.Obstacles) > limit
+	look.Obstacles = look.Obstacles[:min(limit, len(look.Obstacles))]
+	return &look, nil
+}
 
 func (f *fixed) ApplyChunks(_ context.Context, s *store.ChunkStep) (bool, error) {
 	f.step = s
@@ -524,6 +529,35 @@ func TestRangesThatWereBroughtBack(t *testing.T) {
 		got = append(got, fmt.Sprint(i.Kind, " ", num(i.Range.After), " ", num(i.Range.Through)))
 	}
 	require.Equal(t, []string{"skip 10 15", "insert 15 20", "insert 20 25", "insert 25 30", "skip 30 40", "insert 40 49"}, got)
+	require.Equal(t, "49", string(*f.step.After.Cursor))
+}
+
+// TestManyRangesThatWereBroughtBack lie behind the walk, and keep it from what follows for some looks only.
+func TestManyRangesThatWereBroughtBack(t *testing.T) {
+	key := func(n int) *chunk.Key { return new(chunk.Key(strconv.Itoa(n))) }
+	f := &fixed{look: store.ChunkLook{
+		Spec: store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 100}, Ahead: 10, Follow: time.Second}, Now: time.Now(),
+		Plan: store.ChunkPlan{Pass: 2, Planning: true, Full: true, Cursor: key(10), Holder: "a", HeldUntil: time.Now().Add(time.Hour)},
+	}}
+	for n := range 1000 {
+		f.look.Obstacles = append(f.look.Obstacles, store.ChunkObstacle{
+			ID: int64(n + 1), Range: store.ChunkRange{Through: key(5)}, Rows: 10, State: store.ChunkLive,
+		})
+	}
+	f.look.Obstacles = append(f.look.Obstacles, store.ChunkObstacle{
+		ID: 2000, Range: store.ChunkRange{After: key(30), Through: key(40)}, Rows: 10, State: store.ChunkLive,
+	})
+	src := &ints{todo: map[int]bool{}}
+	for k := range 50 {
+		src.todo[k] = true
+	}
+	e, turns := chunk.NewEngine(f, "a"), 0
+	for ; f.step == nil && turns < 10; turns++ {
+		_, err := e.Turn(t.Context(), "p", src)
+		require.NoError(t, err)
+	}
+	require.NotNil(t, f.step)
+	require.Equal(t, 5, turns, "looks of 100, 200, 400, 800 and 1600 obstacles")
 	require.Equal(t, "49", string(*f.step.After.Cursor))
 }
 
