@@ -15,6 +15,7 @@ import (
 func auditChecks() []Check {
 	return []Check{
 		{"as it was noted, newest first", auditNoted},
+		{"as long as what it was about", auditGoes},
 		{"what matches", auditFiltered},
 		{"a part at a time", auditInParts},
 	}
@@ -77,6 +78,26 @@ func auditNoted(t testing.TB, h Harness) {
 	require.Equal(t, store.AuditLook{}, look)
 	_, _, want := r.changes()
 	require.Equal(t, want, r.listsAudit(a, store.AuditFilter{}))
+}
+
+// auditGoes: what was requested of a task or a batch is known as long as that.
+func auditGoes(t testing.TB, h Harness) {
+	r, a := auditors(t, h)
+	_, _, want := r.changes()
+	r.over()
+	r.Advance(t, 6*day)
+	r.maintain(7 * day)
+	look, err := a.ListAudit(r.ctx, store.AuditFilter{})
+	require.NoError(t, err)
+	require.Len(t, look.Entries, len(want))
+	r.Advance(t, 6*day)
+	r.maintain(7 * day)
+	look, err = a.ListAudit(r.ctx, store.AuditFilter{})
+	require.NoError(t, err)
+	for _, e := range look.Entries {
+		require.Contains(t, []string{"pause", "resume"}, e.Verb)
+	}
+	require.Len(t, look.Entries, 2)
 }
 
 func auditFiltered(t testing.TB, h Harness) {

@@ -21,6 +21,7 @@ func chunkSplitChecks() []Check {
 		{"only a chunk is split", splitOthers},
 		{"a batch that stops gets no halves", splitStopped},
 		{"a cancellation is seen before a split", splitCancelled},
+		{"an operator's open transaction holds up no settlement", splitLocked},
 		{"a step that did not see the split does not apply", splitStale},
 		{"halves are obstacles in the place of the chunk", splitObstacles},
 		{"halves of a chunk that was revived", splitRevived},
@@ -232,6 +233,23 @@ func splitCancelled(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Equal(t, []store.Answer{store.CancelPending}, r.settle(stuck(row, 50)))
 	require.Len(t, r.rows(), 1)
+}
+
+// splitLocked: a settlement does not wait for an operator's open transaction.
+func splitLocked(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.plan("p")
+	r.pass("p", 100)
+	row := r.claim(want(kind, 1))[0]
+	if release := h.LockChunkPlan(t, "p"); release != nil {
+		began := time.Now()
+		require.Equal(t, []store.Answer{store.Busy}, r.settle(stuck(row, 50)))
+		require.Less(t, time.Since(began), 5*time.Second)
+		require.Equal(t, task.StateRunning, r.state(row.ID))
+		release()
+	}
+	r.settled(stuck(row, 50))
+	r.halvesOf(row.ID)
 }
 
 func splitStale(t testing.TB, h Harness) {

@@ -343,6 +343,8 @@ func scheduleRefused(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	const n = 9
 	large := json.RawMessage(`{"a":"` + strings.Repeat("x", store.DefaultMaxPayload-20) + `"}`)
+	larger := store.ScheduleSpec{Name: "larger", Task: kind, Every: "1h", Payload: json.RawMessage(`{"a":"` + strings.Repeat("x", store.DefaultMaxPayload) + `"}`)}
+	require.ErrorContains(t, r.AddSchedule(t, larger), "payload: it is larger than the bound on payloads", "what no firing could insert")
 	var list []store.Firing
 	bad := map[string]bool{"s2": true, "s3": true, "s8": true}
 	for i := range n {

@@ -14,6 +14,8 @@ type Chunker interface {
 	AddChunkPlan(t testing.TB, spec store.ChunkSpec)
 	// PauseChunkPlan makes a plan one of which nothing is planned.
 	PauseChunkPlan(t testing.TB, name string)
+	// LockChunkPlan begins an operator's transaction that has a plan locked until release; nil where a store has one writer, for which all wait.
+	LockChunkPlan(t testing.TB, name string) (release func())
 	// ChunkPasses reads the ledger of a plan, by pass.
 	ChunkPasses(t testing.TB, name string) []ChunkPass
 }

@@ -217,6 +217,9 @@ func (h *OnModel) AddChunkPlan(_ testing.TB, spec store.ChunkSpec) { h.Store.Add
 // PauseChunkPlan pauses a plan.
 func (h *OnModel) PauseChunkPlan(_ testing.TB, name string) { h.Store.PauseChunkPlan(name) }
 
+// LockChunkPlan does nothing: the model has no transactions of operators.
+func (h *OnModel) LockChunkPlan(testing.TB, string) func() { return nil }
+
 // ChunkPasses reads the ledger.
 func (h *OnModel) ChunkPasses(_ testing.TB, name string) (list []ChunkPass) {
 	for _, p := range h.Store.ChunkPasses(name) {

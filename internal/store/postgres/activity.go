@@ -63,21 +63,10 @@ func (s *Store) Activity(ctx context.Context, step store.ActivityStep, intervals
 // forgetActivity removes what is past its time, step by step.
 func (s *Store) forgetActivity(ctx context.Context) error {
 	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
-		for range forgetSteps {
-			var n int64
-			err := s.do(ctx, "forget activity", func(ctx context.Context, conn *pgx.Conn) error {
-				q := s.sql.ForgetActivity
-				tag, err := conn.Exec(ctx, q.Text, q.Args(arg("step", int16(step)), arg("age", step.Kept().Microseconds()),
-					arg("ahead", store.ActivityAhead.Microseconds()), arg("limit", forgetStep))...)
-				n = tag.RowsAffected()
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if n < forgetStep {
-				break
-			}
+		err := s.purge(ctx, "forget activity", s.sql.ForgetActivity, arg("step", int16(step)), arg("age", step.Kept().Microseconds()),
+			arg("ahead", store.ActivityAhead.Microseconds()))
+		if err != nil {
+			return err
 		}
 	}
 	return nil

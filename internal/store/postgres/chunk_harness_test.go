@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +31,15 @@ func (h *harness) PauseChunkPlan(t testing.TB, name string) {
 	defer end()
 	_, err := conn.Exec(t.Context(), h.q(`UPDATE SCHEMA.chunk_plan SET paused_at = now(), version = version + 1 WHERE name = $1`), name)
 	require.NoError(t, err)
+}
+
+func (h *harness) LockChunkPlan(t testing.TB, name string) (release func()) {
+	t.Helper()
+	tx, err := pgtest.Connect(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), h.q(`SELECT SCHEMA.pause_chunks($1)`), name)
+	require.NoError(t, err)
+	return sync.OnceFunc(func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) })
 }
 
 func (h *harness) ChunkPasses(t testing.TB, name string) []storetest.ChunkPass {

@@ -50,6 +50,8 @@ func (r *settling) split(ctx context.Context, places []int) error {
 		switch {
 		case err == nil:
 			r.answers[p] = store.Applied
+		case errors.Is(err, errPlanLocked):
+			r.answers[p] = store.Busy
 		case errors.Is(err, errStale):
 			if _, err := r.explain(ctx, []int{p}); err != nil {
 				return err
@@ -63,16 +65,25 @@ func (r *settling) split(ctx context.Context, places []int) error {
 	return nil
 }
 
+// errPlanLocked: an application's transaction has a chunk's plan locked.
+var errPlanLocked = errors.New("the chunk's plan is locked")
+
 // splitOne settles a chunk and inserts its halves. It is errStale where the settlement does not apply.
 func (r *settling) splitOne(ctx context.Context, e *store.Settlement) error {
 	s := r.s
 	id := arg("id", int64(e.ID))
 	return s.changeAll(ctx, r.conn, func(tx pgx.Tx) error {
 		var place store.ChunkPlace
-		err := queryRow(ctx, tx, s.sql.SplitPlan, id).Scan(&place.Spec.Name, &place.Spec.Table, &place.Spec.Key)
+		var name, table, key *string
+		err := queryRow(ctx, tx, s.sql.SplitPlan, id).Scan(&name, &table, &key)
 		chunk := !errors.Is(err, pgx.ErrNoRows)
-		if chunk && err != nil {
+		switch {
+		case chunk && err != nil:
 			return err
+		case chunk && name == nil:
+			return errPlanLocked
+		case chunk:
+			place.Spec.Name, place.Spec.Table, place.Spec.Key = *name, *table, *key
 		}
 		if err := r.archive(ctx, tx, e); err != nil {
 			return err

@@ -60,14 +60,30 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		removed, err = s.removeDays(ctx, retention)
 	}
 	err = errors.Join(err, s.forgetActivity(ctx))
-	return removed, errors.Join(err, s.do(ctx, "forget what ended", func(ctx context.Context, conn *pgx.Conn) error {
-		for _, q := range []*sqltext.Query{s.sql.ForgetBatches, s.sql.ForgetLeases, s.sql.ForgetChunks, s.sql.ForgetBulks} {
-			if err := exec(ctx, conn, q, arg("age", retention.Microseconds())); err != nil {
-				return err
-			}
+	for _, q := range []*sqltext.Query{s.sql.ForgetBatches, s.sql.ForgetLeases, s.sql.ForgetChunks, s.sql.ForgetBulks} {
+		err = errors.Join(err, s.purge(ctx, "forget what ended", q, arg("age", retention.Microseconds())))
+	}
+	return removed, err
+}
+
+// purge has a statement remove as many rows as forgetStep, again and again until it finds less, forgetSteps times at most.
+func (s *Store) purge(ctx context.Context, what string, q *sqltext.Query, args ...sqltext.Arg) error {
+	args = append(args, arg("limit", forgetStep))
+	for range forgetSteps {
+		var n int64
+		err := s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+			tag, err := conn.Exec(ctx, q.Text, q.Args(args...)...)
+			n = tag.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	}))
+		if n < forgetStep {
+			break
+		}
+	}
+	return nil
 }
 
 // removeDays removes old days, unless another agent does so just now.

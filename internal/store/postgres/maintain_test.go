@@ -175,3 +175,14 @@ func TestManyMaintainAtOnce(t *testing.T) {
 		require.Greater(t, name, time.Now().UTC().AddDate(0, 0, -5).Format("task_archive_20060102"))
 	}
 }
+
+// One maintenance removes all that is past its retention, however many steps that takes.
+func TestMaintenanceGoesOn(t *testing.T) {
+	t.Parallel()
+	h := newFreshHarness(t)
+	h.exec(t, `INSERT INTO SCHEMA.bulk_change (verb, filter, from_id, after_id, up_to, ended_at)
+		SELECT 'cancel', '{}', 0, 0, 0, now() - CASE WHEN n > 12000 THEN interval '1 minute' ELSE interval '1 day' END FROM generate_series(1, 12003) AS n`)
+	_, err := h.Maintain(t.Context(), time.Hour)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, h.number(t, `SELECT count(*) FROM SCHEMA.bulk_change`))
+}

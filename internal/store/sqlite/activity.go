@@ -100,25 +100,18 @@ const noTime = "9999-12-31T23:59:59.999Z"
 // forgetActivity removes what is past its time, or what no clock may have shown yet, step by step.
 func (s *Store) forgetActivity(ctx context.Context) error {
 	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
-		for range removeSteps {
-			var n int64
-			err := s.update(ctx, "remove old activity", func(t *tx) error {
-				old, err := t.exec(t.sql.DeleteActivity, arg("step", int(step)), arg("from", ""), arg("last", stamp(t.now.Add(-step.Kept()))),
-					arg("limit", removeStep))
-				if err != nil {
-					return err
-				}
-				ahead := t.now.Add(store.ActivityAhead + time.Millisecond)
-				n, err = t.exec(t.sql.DeleteActivity, arg("step", int(step)), arg("from", stamp(ahead)), arg("last", noTime), arg("limit", removeStep))
-				n = max(n, old)
-				return err
-			})
+		_, err := s.remove(ctx, "remove old activity", func(t *tx) (int64, error) {
+			old, err := t.exec(t.sql.DeleteActivity, arg("step", int(step)), arg("from", ""), arg("last", stamp(t.now.Add(-step.Kept()))),
+				arg("limit", removeStep))
 			if err != nil {
-				return err
+				return 0, err
 			}
-			if n < removeStep {
-				break
-			}
+			ahead := t.now.Add(store.ActivityAhead + time.Millisecond)
+			n, err := t.exec(t.sql.DeleteActivity, arg("step", int(step)), arg("from", stamp(ahead)), arg("last", noTime), arg("limit", removeStep))
+			return max(n, old), err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

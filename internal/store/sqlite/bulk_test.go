@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,4 +40,18 @@ func TestAFilterThatIsNotKnownIsLeft(t *testing.T) {
 		require.Zero(t, o.Done)
 		require.NoError(t, h.StopBulk(t.Context(), o.ID, ""))
 	}
+}
+
+// One maintenance removes all that is past its retention, however many steps that takes.
+func TestMaintenanceGoesOn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	require.NoError(t, h.exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1203)
+		INSERT INTO bulk_change (verb, filter, from_id, after_id, up_to, ended_at)
+		SELECT 'cancel', '{}', 0, 0, 0, iif(i > 1200, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), '2026-01-01T00:00:00.000Z') FROM n`))
+	_, err := h.Maintain(t.Context(), time.Hour)
+	require.NoError(t, err)
+	var left int
+	require.NoError(t, h.app.QueryRowContext(t.Context(), `SELECT count(*) FROM bulk_change`).Scan(&left))
+	require.Equal(t, 3, left)
 }

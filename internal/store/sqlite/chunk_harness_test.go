@@ -24,6 +24,8 @@ func (h *harness) PauseChunkPlan(t testing.TB, name string) {
 		WHERE name = ?`, name))
 }
 
+func (h *harness) LockChunkPlan(testing.TB, string) func() { return nil }
+
 func (h *harness) ChunkPasses(t testing.TB, name string) (list []storetest.ChunkPass) {
 	t.Helper()
 	rows, err := h.app.QueryContext(t.Context(), `SELECT pass, whole, from_key, through_key, ranges, chunks, rows, batch_id, sealed_at

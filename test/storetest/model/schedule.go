@@ -50,6 +50,9 @@ func (s *Store) AddSchedule(ctx context.Context, spec store.ScheduleSpec) error 
 	if _, err := schedule.New(spec); err != nil {
 		return err
 	}
+	if len(spec.Payload) > store.DefaultMaxPayload {
+		return &store.InputError{Text: "payload: it is larger than the bound on payloads"}
+	}
 	if spec.Payload == nil {
 		spec.Payload = json.RawMessage(`{}`)
 	}

@@ -178,6 +178,8 @@ BEGIN
         WHEN NEW.timezone <> '' AND coalesce(NEW.cron, '') = '' THEN 'timezone: it has an effect only with cron: leave it out'
         WHEN NEW.timezone <> '' AND NOT EXISTS (SELECT FROM {schema}.schedule_zone AS z WHERE z.name = NEW.timezone)
             THEN 'timezone: there is no such time zone: use an IANA name, as in Asia/Singapore or UTC'
+        WHEN pg_column_size(NEW.payload) > (SELECT s.max_payload FROM {schema}.setting AS s)
+            THEN 'payload: it is larger than the bound on payloads: see option max-payload of leasehold migrate'
         WHEN NEW.missed NOT IN ('', 'one', 'all', 'none') THEN 'missed: use one, all or none'
         WHEN NEW.overlap NOT IN ('', 'skip', 'queue') THEN 'overlap: use skip or queue'
         WHEN {schema}.schedule_moment('from_at', NEW.from_at) >= {schema}.schedule_moment('until_at', NEW.until_at)

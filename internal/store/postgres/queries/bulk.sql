@@ -46,4 +46,5 @@ FROM {schema}.apply_bulk(
     @cancel_rolls_back, @asks, @ask_fences, @revives, @revive_fences, @revive_batches) AS b
 
 -- name: forget_bulks
-DELETE FROM {schema}.bulk_change AS c WHERE c.ended_at < now() - @age::bigint * interval '1 microsecond'
+DELETE FROM {schema}.bulk_change AS c WHERE c.id = ANY (ARRAY(
+    SELECT o.id FROM {schema}.bulk_change AS o WHERE o.ended_at < now() - @age::bigint * interval '1 microsecond' LIMIT @limit))

@@ -125,10 +125,17 @@ LEFT JOIN {schema}.batch AS b ON b.id = t.batch_id
 WHERE c.task_id = @id AND c.state IN ('open', 'reopened') AND NOT coalesce(b.stopping, false)
 
 -- name: split_plan
--- Locks the plan of a chunk that is split. Steps that saw the chunk as it was do not apply any more.
-UPDATE {schema}.chunk_plan AS p SET version = p.version + 1
-WHERE p.name = (SELECT c.plan FROM {schema}.chunk_range AS c WHERE c.task_id = @id AND c.state IN ('open', 'reopened'))
-RETURNING p.name, p.table_name, p.key_name
+-- Locks the plan of a chunk that is split, without waiting for an application's transaction: where that has it locked, there is no name. Steps that
+-- saw the chunk as it was do not apply any more.
+WITH chunk AS MATERIALIZED (
+    SELECT c.plan FROM {schema}.chunk_range AS c WHERE c.task_id = @id AND c.state IN ('open', 'reopened')
+), locked AS MATERIALIZED (
+    SELECT p.name FROM {schema}.chunk_plan AS p WHERE p.name = (SELECT c.plan FROM chunk AS c) FOR NO KEY UPDATE SKIP LOCKED
+), changed AS (
+    UPDATE {schema}.chunk_plan AS p SET version = p.version + 1 WHERE p.name = (SELECT l.name FROM locked AS l)
+    RETURNING p.name, p.table_name, p.key_name
+)
+SELECT p.name, p.table_name, p.key_name FROM chunk AS c LEFT JOIN changed AS p ON true
 
 -- name: split_chunk
 -- Ends a chunk that is split, unless its batch stops, and returns what its halves need to know of it. The lock on the batch is that
@@ -180,7 +187,7 @@ WHERE c.task_id = ANY (ARRAY(
     WHERE s.sealed_at < now() - @age::bigint * interval '1 microsecond'
       AND NOT EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id = s.batch_id)
       AND NOT EXISTS (SELECT FROM {schema}.task AS t WHERE t.id = o.task_id)
-    LIMIT 5000))
+    LIMIT @limit))
 
 -- name: put_chunk_declarations
 -- Stores declarations that were never loaded before, of a session that is known.

@@ -53,7 +53,7 @@ WITH old AS MATERIALIZED (
     WHERE b.ended_at < now() - @age::bigint * interval '1 microsecond' AND done.id IS NULL
       AND b.total = b.succeeded + b.failed + b.cancelled + b.rolled_back + b.rollback_failed
       AND NOT EXISTS (SELECT FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id)
-    LIMIT 1000 FOR UPDATE OF b SKIP LOCKED
+    LIMIT @limit FOR UPDATE OF b SKIP LOCKED
 ), counted AS (
     DELETE FROM {schema}.batch_delta WHERE batch_id = ANY (ARRAY(SELECT id FROM old))
 ), operations AS (
@@ -71,4 +71,4 @@ WHERE l.name = ANY (ARRAY(
     SELECT o.name FROM {schema}.lease AS o
     WHERE o.acquired_at < now() - @age::bigint * interval '1 microsecond'
       AND o.expires_at < now() - @age::bigint * interval '1 microsecond' AND {schema}.lease_lapsed(o.expires_at, o.expiry_seen_at)
-    ORDER BY o.acquired_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
+    ORDER BY o.acquired_at LIMIT @limit FOR UPDATE SKIP LOCKED))

@@ -86,4 +86,4 @@ UPDATE bulk_change SET version = version + 1, after_id = @after, looked = @looke
 WHERE id = @id;
 
 -- name: delete_bulks
-DELETE FROM bulk_change WHERE ended_at < @before;
+DELETE FROM bulk_change WHERE id IN (SELECT old.id FROM bulk_change AS old WHERE old.ended_at < @before LIMIT @limit);

@@ -24,6 +24,9 @@ WHERE expired.batch_id = batch.id;
 -- name: delete_attempts
 DELETE FROM attempt WHERE task_id IN (SELECT value FROM json_each(@ids));
 
+-- name: delete_task_audit
+DELETE FROM audit WHERE task_id IN (SELECT value FROM json_each(@ids));
+
 -- name: delete_tasks
 DELETE FROM task_archive WHERE id IN (SELECT value FROM json_each(@ids));
 
@@ -40,6 +43,9 @@ DELETE FROM operation WHERE task_id IS NOT NULL AND ended_at < @before;
 
 -- name: delete_batch_operations
 DELETE FROM operation WHERE batch_id IN (SELECT value FROM json_each(@ids));
+
+-- name: delete_batch_audit
+DELETE FROM audit WHERE batch_id IN (SELECT value FROM json_each(@ids));
 
 -- name: delete_batches
 DELETE FROM batch WHERE id IN (SELECT value FROM json_each(@ids));

@@ -1336,6 +1336,8 @@ BEGIN
     WHEN NEW.timezone <> '' AND ifnull(NEW.cron, '') = '' THEN RAISE(ABORT, 'timezone: it has an effect only with cron: leave it out')
     WHEN NEW.timezone <> '' AND NOT EXISTS (SELECT 1 FROM schedule_zone WHERE name = NEW.timezone)
     THEN RAISE(ABORT, 'timezone: there is no such time zone: use an IANA name, as in Asia/Singapore or UTC')
+    WHEN length(CAST(NEW.payload AS BLOB)) > (SELECT max_payload FROM setting)
+    THEN RAISE(ABORT, 'payload: it is larger than the bound on payloads: see option max-payload of leasehold migrate')
     WHEN NEW.missed NOT IN ('', 'one', 'all', 'none') THEN RAISE(ABORT, 'missed: use one, all or none')
     WHEN NEW.overlap NOT IN ('', 'skip', 'queue') THEN RAISE(ABORT, 'overlap: use skip or queue')
     WHEN NEW.every <> '' AND every IS NULL OR NEW.after <> '' AND after IS NULL OR NEW.jitter <> '' AND jitter IS NULL
@@ -1563,6 +1565,8 @@ BEGIN
     WHEN NEW.timezone <> '' AND ifnull(NEW.cron, '') = '' THEN RAISE(ABORT, 'timezone: it has an effect only with cron: leave it out')
     WHEN NEW.timezone <> '' AND NOT EXISTS (SELECT 1 FROM schedule_zone WHERE name = NEW.timezone)
     THEN RAISE(ABORT, 'timezone: there is no such time zone: use an IANA name, as in Asia/Singapore or UTC')
+    WHEN length(CAST(NEW.payload AS BLOB)) > (SELECT max_payload FROM setting)
+    THEN RAISE(ABORT, 'payload: it is larger than the bound on payloads: see option max-payload of leasehold migrate')
     WHEN NEW.missed NOT IN ('', 'one', 'all', 'none') THEN RAISE(ABORT, 'missed: use one, all or none')
     WHEN NEW.overlap NOT IN ('', 'skip', 'queue') THEN RAISE(ABORT, 'overlap: use skip or queue')
     WHEN NEW.every <> '' AND every IS NULL OR NEW.after <> '' AND after IS NULL OR NEW.jitter <> '' AND jitter IS NULL
