@@ -36,6 +36,7 @@ type hold struct {
 	wanted  bool          // another agent has no place and wants one
 	yielded time.Duration // local time at which the lane last left a place to others
 	reused  bool          // an exchange got rows for it since it was asked for last
+	told    bool          // a place may have been left since then, of which a claim that is under way may not know
 }
 
 // maxFreed bounds how many tenants are remembered that may have room: a store finds the others without that.
@@ -93,6 +94,9 @@ func (l *lane) note(f limitFound, now time.Duration) {
 		most = heldUsed
 	}
 	l.until, l.reused = now+spread(min(first<<min(l.tries, 8), most)), false
+	if l.told {
+		l.until, l.told = max(now, 1), false
+	}
 	if f.tenants > 0 {
 		l.until = min(l.until, now+max(f.tenants, heldRate))
 	}
@@ -156,7 +160,11 @@ func (s *slots) placeLeft() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
-		if l.until != 0 && !l.byRate && l.running == 0 {
+		if l.byRate || l.running > 0 {
+			continue
+		}
+		l.told = true
+		if l.until != 0 {
 			l.until, l.tries = 0, 0
 			s.signal()
 		}

@@ -129,7 +129,7 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 		a.want.Starved = a.lane.limited && a.lane.running == 0 && len(a.lane.queue) == 0
 	}
 	for _, a := range asks {
-		a.lane.freed = nil
+		a.lane.freed, a.lane.told = nil, false
 	}
 	return asks
 }
