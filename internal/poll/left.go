@@ -53,7 +53,7 @@ func (f *finder) run(ctx context.Context) {
 	}
 }
 
-// look looks once. An observer passes nothing on, and neither do those that are told.
+// look looks once. In an observer those that it calls do nothing: it needs to know of pauses only.
 func (f *finder) look(ctx context.Context) error {
 	var left store.Left
 	err := f.e.call(ctx, "look", func(ctx context.Context) (err error) {

@@ -95,7 +95,7 @@ func (l *lane) note(f limitFound, now time.Duration) {
 	}
 	l.until, l.reused = now+spread(min(first<<min(l.tries, 8), most)), false
 	if l.told {
-		l.until, l.told = max(now, 1), false
+		l.until, l.told = max(now, 1), false // at once; 0 would say that nothing keeps rows from it
 	}
 	if f.tenants > 0 {
 		l.until = min(l.until, now+max(f.tenants, heldRate))

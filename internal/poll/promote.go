@@ -16,7 +16,7 @@ const (
 	promoteFirst = 2 * time.Millisecond
 	promoteLast  = 50 * time.Millisecond
 
-	never = 100 * 365 * 24 * time.Hour
+	never = 100 * 365 * 24 * time.Hour // the wait where only a call ends it
 )
 
 // promoter passes on the locks that rows have left, and the turns of sequences: those of this session's rows at once, and what the finder has
