@@ -119,6 +119,17 @@ func (c claimed) with(more claimed) claimed {
 	return claimed{tasks, c.cut || more.cut, c.held || more.held, c.left || more.left, c.bare || more.bare}
 }
 
+// flags reads what a claim returns of a row after its documents, and notes it here, and how many entries of the index were read in its look.
+func (c *claimed) flags(l *look) func(*taskRow, *task.Task) {
+	return func(r *taskRow, _ *task.Task) {
+		bare, cut := r.bool(), r.bool()
+		c.bare, c.cut = c.bare || bare, c.cut || cut
+		if l.tenants != nil {
+			l.read = int(r.int(0))
+		}
+	}
+}
+
 // claimBeside claims rows of types without a limit.
 func (s *Store) claimBeside(ctx context.Context, conn *pgx.Conn, c store.Claim) (all claimed, err error) {
 	look := s.lowWater.look(c)
@@ -156,10 +167,7 @@ func (s *Store) claimOf(ctx context.Context, conn *pgx.Conn, q *sqltext.Query, c
 		if err != nil {
 			return err
 		}
-		got.tasks, err = scanClaimed(rows, min(room, 4096), func(r *taskRow, _ *task.Task) {
-			bare, cut := r.bool(), r.bool()
-			got.bare, got.cut = got.bare || bare, got.cut || cut
-		})
+		got.tasks, err = scanClaimed(rows, min(room, 4096), got.flags(l))
 		return err
 	})
 	got.held, got.left = sawLocks(conn)

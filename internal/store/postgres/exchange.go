@@ -146,10 +146,7 @@ func (s *Store) exchangeOf(
 		if err != nil {
 			return err
 		}
-		got.tasks, err = scanClaimed(rows, 0, func(r *taskRow, _ *task.Task) {
-			bare, cut := r.bool(), r.bool()
-			got.bare, got.cut = got.bare || bare, got.cut || cut
-		})
+		got.tasks, err = scanClaimed(rows, 0, got.flags(l))
 		return err
 	})
 	got.held, got.left = sawLocks(conn)

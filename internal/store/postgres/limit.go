@@ -150,10 +150,7 @@ func (s *Store) claimRooms(
 	if err != nil {
 		return claimed{}, nil, nil, err
 	}
-	got.tasks, err = scanClaimed(rows, 0, func(r *taskRow, _ *task.Task) {
-		bare, cut := r.bool(), r.bool()
-		got.bare, got.cut = got.bare || bare, got.cut || cut
-	})
+	got.tasks, err = scanClaimed(rows, 0, got.flags(l))
 	got.held, got.left = sawLocks(conn)
 	got.cut = got.cut || got.held
 	return got, rooms, each, err

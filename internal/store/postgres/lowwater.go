@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -18,13 +19,17 @@ import (
 // at least every lowLeast. Where that look turns out expensive, it is made less often, but at least every lowMost. And
 // there are no marks before lowAfter rows have been claimed without an end in sight: until then they would save
 // little, and the order of rows is exact.
+//
+// The rows of one of many tenants are taken one at a time, and a mark makes it two lookups where one would do. The index knows entries as dead
+// once a look has come by that no snapshot needs any more, and then they cost next to nothing. So tenants have their marks as late as other
+// lanes, and from the first row on only while looks from zero read more than lowDead entries each that a look before them has come by: about
+// as many cost what the other lookup does.
 const (
 	lowAfter = 100
+	lowDead  = 10
 	lowLeast = time.Second
 	lowRose  = 20 * time.Millisecond // at least, after rows that waited for their locks were promoted here
 	lowMost  = 5 * time.Second
-	// lowAfterTenant is lowAfter for one of many tenants, whose rows are taken a few at a time.
-	lowAfterTenant = 5
 	// lowLanes is how many lanes are remembered: more only where tenants come and go, and then all are looked at from zero.
 	lowLanes = 4 * ringMost
 	lowShare = 20 // a look from zero may take a 20th of the time
@@ -35,6 +40,7 @@ type lowWater struct {
 	mu    sync.Mutex
 	lanes map[lane]*lowMarks
 	risen time.Time // when rose was called last
+	deep  bool      // claims of tenants read many dead entries
 }
 
 // lane is what one want claims from.
@@ -51,6 +57,7 @@ type lowMarks struct {
 	took   time.Duration // that look
 	every  time.Duration // how often that is due
 	taken  int           // rows claimed since the lane was last short
+	since  int           // rows claimed in that look and after it
 	marks  map[indexRange]position
 }
 
@@ -71,11 +78,30 @@ func (m position) less(o position) bool {
 }
 
 // after returns after how many rows the lane has marks.
-func (l lane) after() int {
-	if l.tenant != "" {
-		return lowAfterTenant
+func (f *lowWater) after(of lane) int {
+	if of.tenant != "" && f.deep {
+		return 1
 	}
 	return lowAfter
+}
+
+// measure notes whether a claim of tenants has read many dead entries. A look from zero reads those that rows have left since the one before it:
+// here so many rows were taken since then, and maybe by some other agents as many each. The index forgets these, unless a snapshot is held.
+func (f *lowWater) measure(l *look, rows, since int) {
+	const agents = 4
+	if l.read > 0 && l.zeros() > 0 {
+		f.deep = l.read-rows > lowDead*l.zeros()+agents*since
+	}
+}
+
+// zeros returns how many wants are looked at from zero.
+func (l *look) zeros() (n int) {
+	for _, zero := range l.zero {
+		if zero {
+			n++
+		}
+	}
+	return n
 }
 
 // look is one claim's view of the marks.
@@ -88,6 +114,7 @@ type look struct {
 	id      []int64
 	again   []int       // places of the wants that note has returned
 	sparse  tenantMarks // of a claim of tenants
+	read    int         // of a claim of tenants: entries of the index; 0: not known
 }
 
 // lane returns the lane of a want.
@@ -117,7 +144,7 @@ func (f *lowWater) lookOf(c store.Claim, tenants []string) *look {
 	for i := range c.Wants {
 		of := l.lane(i)
 		b := f.lanes[of]
-		if b == nil || b.taken < of.after() || l.started.Sub(b.looked) >= b.every {
+		if b == nil || b.taken < f.after(of) || l.started.Sub(b.looked) >= b.every {
 			l.zero[i] = true
 			continue
 		}
@@ -167,14 +194,17 @@ func (l *look) add(want int, where []string, marks map[indexRange]position) {
 func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	took, of := f.now().Sub(l.started), byLane(l, rows)
+	took, all, since := f.now().Sub(l.started), byLane(l, rows), 0
 	for i, w := range l.claim.Wants {
 		if w.N == 0 { // a limit left no room for it: nothing was looked at
 			continue
 		}
 		lane := l.lane(i)
-		mine := of[lane]
-		n := len(mine)
+		n := all.count(lane)
+		b := f.lanes[lane]
+		if b != nil && l.zero[i] {
+			since += b.since
+		}
 		if n < w.N && !cut {
 			delete(f.lanes, lane)
 			if !l.zero[i] {
@@ -183,7 +213,6 @@ func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want
 			}
 			continue
 		}
-		b := f.lanes[lane]
 		if b == nil && !l.zero[i] {
 			continue // another claim has found the lane short: the next one looks from zero
 		}
@@ -192,14 +221,18 @@ func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want
 			f.lanes[lane] = b
 		}
 		if l.zero[i] {
-			b.looked, b.took, b.every, b.marks = l.started, took, min(max(lowLeast, lowShare*took), lowMost), map[indexRange]position{}
+			b.looked, b.took, b.every, b.marks = l.started, took, min(max(lowLeast, lowShare*took), lowMost), nil
+			b.since = 0
 			if !f.risen.Before(l.started) { // the look may have missed them
 				b.every = max(lowRose, lowShare*took)
 			}
 		}
-		b.taken += n
-		b.raise(mine)
+		b.taken, b.since = b.taken+n, b.since+n
+		if b.taken >= f.after(lane) {
+			b.raise(all.of(lane))
+		}
 	}
+	f.measure(l, len(rows), since)
 	return again
 }
 
@@ -216,19 +249,44 @@ func (f *lowWater) rose() {
 // has reports whether a claimed row came from the lane.
 func (l lane) has(t *task.Task) bool { return t.Type == l.typ && t.Phase() == l.phase }
 
-// byLane groups claimed rows.
-func byLane(l *look, rows []task.Task) map[lane][]*task.Task {
-	all := make(map[lane][]*task.Task, len(l.claim.Wants))
+// laneRows are claimed rows by their lanes: in each the first one, and which one comes next, counted from 1 on.
+type laneRows struct {
+	rows  []task.Task
+	first map[lane]int32
+	next  []int32
+}
+
+func byLane(l *look, rows []task.Task) laneRows {
+	all := laneRows{rows, make(map[lane]int32, len(l.claim.Wants)), make([]int32, len(rows))}
 	for i := range rows {
 		t := &rows[i]
 		of := lane{typ: t.Type, phase: t.Phase(), region: l.claim.Region, tenant: t.Tenant}
-		all[of] = append(all[of], t)
+		all.next[i], all.first[of] = all.first[of], int32(i+1)
 	}
 	return all
 }
 
-func (b *lowMarks) raise(rows []*task.Task) {
-	for _, t := range rows {
+// of returns the rows of a lane.
+func (l laneRows) of(lane lane) iter.Seq[*task.Task] {
+	return func(yield func(*task.Task) bool) {
+		for i := l.first[lane]; i > 0 && yield(&l.rows[i-1]); i = l.next[i-1] {
+		}
+	}
+}
+
+// count returns how many rows of the lane there are.
+func (l laneRows) count(lane lane) (n int) {
+	for range l.of(lane) {
+		n++
+	}
+	return n
+}
+
+func (b *lowMarks) raise(rows iter.Seq[*task.Task]) {
+	if b.marks == nil {
+		b.marks = map[indexRange]position{}
+	}
+	for t := range rows {
 		r, m := indexRange{t.Region, t.Priority}, position{t.RunAt, t.ID}
 		if t.Spilled { // it came from those of no region
 			r.region = ""

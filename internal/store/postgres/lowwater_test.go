@@ -82,3 +82,45 @@ func TestLowWater(t *testing.T) {
 	f.note(above, rows(60), false)
 	require.Empty(t, f.look(claim(60)).at)
 }
+
+// TestMarksOfTenants: one of many tenants has marks only while looks from zero read entries again that others have come by.
+func TestMarksOfTenants(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	f := newLowWater()
+	f.now = func() time.Time { return now }
+	tenants := []string{"m", "n"}
+	c := store.Claim{Wants: []store.Want{{Type: "a", Phase: task.Run, N: 1}, {Type: "a", Phase: task.Run, N: 1}}}
+	next := task.ID(0)
+	claim := func(dead int) (marks int) {
+		l := f.lookOf(c, tenants)
+		var rows []task.Task
+		for _, name := range tenants {
+			next++
+			rows = append(rows, task.Task{ID: next, Type: "a", State: task.StateRunning, Tenant: name, RunAt: time.Unix(int64(next), 0)})
+		}
+		l.read = len(rows) + dead
+		require.Empty(t, f.note(l, rows, false))
+		return len(l.at)
+	}
+	require.Zero(t, claim(0))
+	for range 20 {
+		require.Zero(t, claim(2), "the index forgets what was read once")
+	}
+	require.Zero(t, claim(2*(lowDead+4)), "other agents may have taken as many")
+	require.Zero(t, claim(2*(lowDead+4)+1))
+	claim(0)
+	require.Equal(t, 2, claim(0), "the entries stay: they are passed over")
+	require.Equal(t, 2, claim(2*lowDead), "what is read above the marks says nothing of this")
+	for range 30 {
+		claim(0)
+	}
+	now = now.Add(lowLeast)
+	require.Zero(t, claim(2*33), "each lane is looked at from zero every second")
+	require.Zero(t, claim(2), "which has found no more than was left in that second: the index forgets again")
+
+	for range lowAfter {
+		claim(2)
+	}
+	require.Equal(t, 2, claim(2), "after so many rows every lane has marks")
+}

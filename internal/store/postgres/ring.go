@@ -29,7 +29,8 @@ type ring struct {
 const (
 	ringMost  = 16384 // tenants that are remembered
 	walkSteps = 256   // tenants of one walk
-	walkShare = 10    // a walk may take a tenth of the time
+	walkShare = 20    // a walk may take a 20th of the time
+	restShare = 10    // and a round that has found nothing, a tenth
 	walkLeast = 5 * time.Millisecond
 	walkMost  = 5 * time.Second
 	ringLasts = 10 * time.Minute // without any row with a tenant
@@ -177,7 +178,7 @@ func (r *ring) walkedBy(w *walk, from string, took time.Duration, now time.Time,
 	if complete {
 		r.next, r.full = r.round.next, r.round.full
 		if r.round.walks > 1 {
-			r.rests = now.Add(min(walkShare*r.round.took, walkMost))
+			r.rests = now.Add(min(restShare*r.round.took, walkMost))
 			if !r.next.IsZero() && r.next.Before(r.rests) {
 				r.rests = r.next
 			}

@@ -8,7 +8,7 @@ WITH limits AS MATERIALIZED (
         SELECT coalesce(current_setting('leasehold.tenant_rooms', true), '') AS rooms) AS s
 ), want AS MATERIALIZED (
     SELECT w.type, w.rollback, CASE WHEN l.name IS NULL THEN w.n ELSE least(w.n, l.rooms, e.rooms[w.place]) END AS n, w.policy, w.place, w.tenant, w.low, w.lows,
-        now() + w.length * interval '1 microsecond' AS lease_until, nullif(w.deadline, 0) * interval '1 microsecond' AS time_left,
+        now() + w.length * interval '1 microsecond' AS lease_until, nullif(w.deadline, 0) * interval '1 microsecond' AS time_left, {tenant_read} AS read,
         l.name, l.rooms
     FROM unnest(@types::text[], @rollbacks::boolean[], @limits::integer[], @lengths::bigint[], @policies::bigint[],
         @deadlines::bigint[], @tenants::text[], @low_firsts::integer[], @low_counts::integer[])
@@ -16,7 +16,7 @@ WITH limits AS MATERIALIZED (
     JOIN limits AS l ON l.kind = w.type CROSS JOIN each_tenant AS e
     WHERE l.name IS NULL OR l.rooms > 0 AND (e.rooms IS NULL OR e.rooms[w.place] > 0)
 ), common AS MATERIALIZED (
-    SELECT w.type, w.rollback, w.policy, w.lease_until, w.time_left, w.name FROM want AS w LIMIT 1
+    SELECT w.type, w.rollback, w.policy, w.lease_until, w.time_left, w.read, w.name FROM want AS w LIMIT 1
 ), first AS MATERIALIZED (
     SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes, false AS rollback, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
         {tenant_due}
@@ -42,10 +42,10 @@ WITH limits AS MATERIALIZED (
 ), {claim_pick_both or_many=OR(sum(d.bytes)>32768)}, taken (
     id, type, state, fence, attempt, max_attempts, deferrals, ever_started, key, region, priority, traceparent, created_by, outcome, error,
     policy, created_at, run_at, claimed_at, lease_until, deadline, batch_id, round, cause,
-    lock, sequence, tenant, has_after, spilled, payload, rollback_payload, result, checkpoint, labels, bare, cut
+    lock, sequence, tenant, has_after, spilled, payload, rollback_payload, result, checkpoint, labels, bare, cut, read
 ) AS (
     WITH {claim_take and_limited=,limited=w.name of_want=common}
-    RETURNING {task_columns}, {claim_documents}
+    RETURNING {task_columns}, {claim_documents}, {tenant_read} - w.read
 ), spent AS MATERIALIZED (
     SELECT each.name, {schema}.spend_tokens(each.name, each.n) AS done FROM (
         SELECT l.name, count(*) AS n FROM taken AS t JOIN limits AS l ON l.kind = t.type WHERE l.rated GROUP BY l.name
@@ -58,6 +58,6 @@ WITH limits AS MATERIALIZED (
 )
 SELECT t.id, t.type, t.state, t.fence, t.attempt, t.max_attempts, t.deferrals, t.ever_started, t.key, t.region, t.priority,
     t.traceparent, t.created_by, t.outcome, t.error, t.policy, t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline,
-    t.batch_id, t.round, t.cause, t.lock, t.sequence, t.tenant, t.has_after, t.spilled, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done, u.done
+    t.batch_id, t.round, t.cause, t.lock, t.sequence, t.tenant, t.has_after, t.spilled, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, t.read, s.done, u.done
 FROM taken AS t JOIN limits AS l ON l.kind = t.type LEFT JOIN spent AS s ON s.name = l.name
 LEFT JOIN tenants_spent AS u ON u.name = l.name

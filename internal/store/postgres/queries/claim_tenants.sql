@@ -2,7 +2,7 @@
 -- of rows without a tenant. @regions has '' alone for agents of no region. The low-water marks of a want are @low_counts of them from @low_firsts
 -- on, each with its place in (region, priority): most tenants have none. All wants are of one type and phase.
 {tenant_wants}, common AS MATERIALIZED (
-    SELECT w.type, w.rollback, w.policy, w.lease_until, w.time_left FROM want AS w LIMIT 1
+    SELECT w.type, w.rollback, w.policy, w.lease_until, w.time_left, w.read FROM want AS w LIMIT 1
 ), due AS MATERIALIZED (
     SELECT found.id, found.batch_id, found.lock, found.sequence, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
         {tenant_due}
@@ -18,4 +18,4 @@
         ) AS each ORDER BY each.priority DESC, each.run_at, each.id LIMIT w.n
     ) AS found WHERE w.rollback
 ), {claim_pick_both}, {claim_take of_want=common}
-RETURNING {task_columns}, {claim_documents}
+RETURNING {task_columns}, {claim_documents}, {tenant_read} - w.read
