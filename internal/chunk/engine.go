@@ -112,10 +112,15 @@ func due(look *store.ChunkLook) time.Duration {
 		next = p.RepeatAt
 	}
 	left := next.Sub(look.Now)
-	if left > max(look.Spec.Follow, p.Rest)+clockSlack {
+	if tooLate(look, left) {
 		return 0
 	}
 	return max(left, 0)
+}
+
+// tooLate reports whether no pass can have put off the next one for so long: the store's clock was set back since.
+func tooLate(look *store.ChunkLook, left time.Duration) bool {
+	return left > max(look.Spec.Follow, look.Plan.Rest)+clockSlack
 }
 
 // begin takes the plan for this agent and, where no pass is being planned, begins the next one.
@@ -125,7 +130,7 @@ func (e *Engine) begin(ctx context.Context, look *store.ChunkLook, src Source) (
 	if !next.Planning {
 		next.Pass++
 		next.Planning, next.Chunks, next.Cost = true, 0, 0
-		next.Full = look.Plan.High == nil || !look.Plan.RepeatAt.After(look.Now)
+		next.Full = look.Plan.High == nil || !look.Plan.RepeatAt.After(look.Now) || tooLate(look, look.Plan.GrowAt.Sub(look.Now))
 		next.From = next.High
 		if next.Full {
 			next.From = nil

@@ -600,6 +600,7 @@ func TestPassesThatFindNothingTakeOnePartInTwenty(t *testing.T) {
 			}
 			w.m.now = w.m.now.Add(-24 * time.Hour)
 			require.True(t, w.turn(t, 0).Busy, "it does not wait until a clock that was set back has caught up")
+			require.True(t, w.m.plan.Full, "nor do passes over the whole table, whose time was of the same clock")
 		})
 	}
 }
