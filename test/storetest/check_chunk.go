@@ -33,6 +33,7 @@ func chunkChecks() []Check {
 		{"a success that is rolled back is an obstacle", chunkRolledBack},
 		{"what ends late is noted, and again when it was revived", chunkLate},
 		{"what failed is known past its retention", chunkForgotten},
+		{"what failed is known past its retention where no step follows", chunkForgottenAtTheEnd},
 		{"what succeeded is measured", chunkMeasured},
 		{"where a plan stands is kept", chunkKept},
 	}

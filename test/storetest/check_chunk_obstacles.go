@@ -255,6 +255,26 @@ func chunkForgotten(t testing.TB, h Harness) {
 	require.Empty(t, r.lookPlan("p").Obstacles)
 }
 
+func chunkForgottenAtTheEnd(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.plan("p")
+	tasks := r.pass("p", 10, 20, 30)
+	r.ends(3, "", task.StateFailed)
+	_, err := r.Fold(r.ctx, 100)
+	require.NoError(t, err)
+	before := r.lookPlan("p").Obstacles
+	require.Len(t, before, 1)
+	require.Equal(t, store.ChunkFailed, before[0].State)
+	r.Advance(t, 8*day)
+	r.maintain(7 * day)
+	for _, id := range tasks {
+		r.gone(id)
+	}
+	require.Equal(t, before, r.lookPlan("p").Obstacles)
+	r.maintain(7 * day)
+	require.Equal(t, before, r.lookPlan("p").Obstacles)
+}
+
 func chunkMeasured(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	r.plan("p")

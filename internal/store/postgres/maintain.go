@@ -57,6 +57,10 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		return 0, err
 	}
 	if len(old) > 0 {
+		err = s.do(ctx, "note failed chunks", func(ctx context.Context, conn *pgx.Conn) error { return exec(ctx, conn, s.sql.NoteFailedChunks) })
+		if err != nil {
+			return 0, err
+		}
 		removed, err = s.removeDays(ctx, retention)
 	}
 	err = errors.Join(err, s.forgetActivity(ctx))

@@ -49,7 +49,7 @@ type statements struct {
 	ForgetBatches, ForgetLeases, DueSchedules, ListSchedules, PauseSchedule, ResumeSchedule, RemoveSchedule, ApplyFirings *sqltext.Query
 	PutDeclarations, DeclareSchedules, UnsettledSchedules, WakeSchedules, InsertDeclared, SettleSchedules *sqltext.Query
 	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, ChunkTasksLeft, NoteChunks, SkipChunks, ChunkBatch, InsertChunkTasks,
-	InsertChunks, PutPass, ForgetEmptyPass, MovePlan, ForgetChunks *sqltext.Query
+	InsertChunks, PutPass, ForgetEmptyPass, MovePlan, NoteFailedChunks, ForgetChunks *sqltext.Query
 	ListChunkPlans, ListChunkPasses, PauseChunks, ResumeChunks                              *sqltext.Query
 	ChunkTask, SplitPlan, SplitChunk, InsertHalfTasks, InsertHalves, NoteSplit              *sqltext.Query
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query

@@ -22,11 +22,14 @@ const (
 // batches and operations that ended as long ago, named leases that expired as long ago, and sessions that have not been
 // seen for a week and hold nothing. Tasks of a batch that has not ended stay, and so does a batch of which a task is left.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
-	err = s.update(ctx, "remove old sessions", func(t *tx) error {
+	err = s.update(ctx, "remove old sessions and note failed chunks", func(t *tx) error {
 		if _, err := t.exec(t.sql.DeleteFullBuckets, arg("now", stamp(t.now))); err != nil {
 			return err
 		}
-		_, err := t.exec(t.sql.DeleteSessions, arg("before", stamp(t.now.Add(-agentsKept))))
+		if _, err := t.exec(t.sql.DeleteSessions, arg("before", stamp(t.now.Add(-agentsKept)))); err != nil {
+			return err
+		}
+		_, err := t.exec(t.sql.NoteFailedChunks)
 		return err
 	})
 	if err != nil {

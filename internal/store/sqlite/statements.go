@@ -82,7 +82,7 @@ type statements struct {
 	AnyAhead, WakeSchedules, InsertDeclared, ChangeDeclared, UnparkSchedule, ParkSchedule *sqltext.Query
 	// chunks.sql
 	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, NoteChunk, ChunkStanding, SkipChunk, InsertChunkTask, InsertChunk,
-	PutPass, ForgetEmptyPass, MovePlan, DeleteChunks *sqltext.Query
+	PutPass, ForgetEmptyPass, MovePlan, NoteFailedChunks, DeleteChunks *sqltext.Query
 	ListChunkPlans, ListChunkPasses, ChunksHalted, PauseChunks, ResumeChunks                                          *sqltext.Query
 	ChunkTask, SplitChunk, SplitPlan, InsertHalfTask, InsertHalf, CountSplit                                          *sqltext.Query
 	PutChunkDeclarations, ForgetChunkDeclarers, PutChunkDeclarers, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query

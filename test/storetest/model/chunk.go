@@ -274,6 +274,15 @@ func (s *Store) planRange(p *ChunkPlan, pass *ChunkPass, step *store.ChunkStep, 
 	}
 }
 
+// noteFailedChunks notes which of the open chunks have failed.
+func (s *Store) noteFailedChunks() {
+	for id, c := range s.chunks {
+		if r := s.archive[id]; r != nil && c.State == openChunk && store.ChunkFailedFor(r.State, r.Cause) {
+			c.State = string(store.ChunkFailed)
+		}
+	}
+}
+
 // forgetChunks removes chunks whose batch is gone, but those that have failed.
 func (s *Store) forgetChunks(retention time.Duration, now time.Time) {
 	for id, c := range s.chunks {

@@ -204,6 +204,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	}
 	defer s.mu.Unlock()
 	s.forgetActivity(now)
+	s.noteFailedChunks()
 	for id, r := range s.archive {
 		b := s.batches[r.Batch]
 		if now.Sub(r.FinishedAt) > retention && (b == nil || b.ended()) && !s.turns.failed[r.ID] && !s.isNamed(id) {

@@ -178,6 +178,18 @@ WHERE c.task_id = @id
 -- name: note_split
 UPDATE {schema}.task_archive AS a SET result = @result::text::jsonb WHERE a.id = @id
 
+-- name: note_failed_chunks
+-- Notes which of the open chunks have failed, before their tasks are removed: else a step does, but a plan may have no more of them.
+WITH failed AS MATERIALIZED (
+    SELECT c.task_id FROM {schema}.chunk_plan AS p CROSS JOIN LATERAL {open_chunks} AS c
+    CROSS JOIN LATERAL (
+        SELECT FROM {schema}.task_archive AS r
+        WHERE r.id = c.task_id AND (r.state = 'failed'
+            OR r.state IN ('rolled_back', 'rollback_failed') AND coalesce(r.cause, '') NOT IN ('succeeded', 'cancelled'))
+        FOR KEY SHARE SKIP LOCKED) AS a
+)
+UPDATE {schema}.chunk_range AS c SET state = 'failed' WHERE c.task_id = ANY (ARRAY(SELECT f.task_id FROM failed AS f))
+
 -- name: forget_chunks
 -- Removes the chunks whose batch is gone, but those that have failed: a later pass must know them.
 DELETE FROM {schema}.chunk_range AS c

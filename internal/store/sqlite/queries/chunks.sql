@@ -115,6 +115,13 @@ SELECT @half, plan, pass, planned, step, item, @part, @after, @through, @rows, f
 -- Two tasks more, and one less.
 UPDATE batch SET total = total + 1 WHERE id = (SELECT batch_id FROM task WHERE task.id = @id);
 
+-- name: note_failed_chunks
+-- Notes which of the open chunks have failed, before their tasks are removed: else a step does, but a plan may have no more of them.
+UPDATE chunk_range SET state = 'failed' WHERE task_id IN (
+    SELECT c.task_id FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task_archive AS a ON a.id = c.task_id
+    WHERE c.state <> 'over' AND c.state = 'open' AND (a.state = 'failed'
+        OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled')));
+
 -- name: delete_chunks
 -- Chunks whose batch is gone, but those that have failed: a later pass must know them.
 DELETE FROM chunk_range WHERE task_id IN (
