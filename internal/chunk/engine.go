@@ -199,7 +199,7 @@ func (e *Engine) width(plan string) int {
 }
 
 // widen has the next look return twice as many obstacles where those of this one are all behind the walk already, and keep it from those that
-// follow: an operator has brought back many ranges that were cut anew since. The next pass begins as ever.
+// follow, or where it needs all of them: an operator has brought back many ranges that were cut anew since. The next pass begins as ever.
 func (e *Engine) widen(w *walk, ended bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -207,7 +207,7 @@ func (e *Engine) widen(w *walk, ended bool) {
 	switch {
 	case ended:
 		delete(e.wide, plan)
-	case w.look.Plan.Full && w.look.More && len(w.left) == 0 && len(w.items) == 0:
+	case w.short, w.look.Plan.Full && w.look.More && len(w.left) == 0 && len(w.items) == 0:
 		e.wide[plan] = 2 * max(e.wide[plan], obstacles)
 	}
 }

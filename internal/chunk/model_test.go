@@ -26,6 +26,7 @@ type row struct {
 	rows      int
 	state     string // live, failed, done, split; again: planned anew, gone: nothing was left
 	failures  int
+	stray     bool // an operator has brought it back after it was planned again, or one that overlaps it
 }
 
 // memory is a store of one plan.
@@ -38,6 +39,7 @@ type memory struct {
 	cover Cover // of the pass
 	seq   int
 	ends  int // passes that were sealed
+	whole int // the last one over the whole table that was
 }
 
 func num(k *chunk.Key) int {
@@ -68,11 +70,14 @@ func (m *memory) LookPlan(_ context.Context, _ string, limit int) (*store.ChunkL
 	slices.SortFunc(list, func(a, b *row) int {
 		return cmp.Or(cmp.Compare(a.pass, b.pass), cmp.Compare(a.seq, b.seq), cmp.Compare(a.part, b.part))
 	})
-	limit = min(limit, 3)
+	limit = max(limit/30, 1) // 3, and twice as many for each wider look
 	look.More = len(list) > limit
+	if m.plan.Planning && m.plan.Full {
+		look.Whole = m.whole
+	}
 	for _, r := range list[:min(limit, len(list))] {
 		look.Obstacles = append(look.Obstacles, store.ChunkObstacle{
-			ID: r.id, Range: r.r, Rows: r.rows, State: store.ChunkState(r.state), Failures: r.failures,
+			ID: r.id, Pass: r.pass, Range: r.r, Rows: r.rows, State: store.ChunkState(r.state), Failures: r.failures,
 		})
 	}
 	return look, nil
@@ -118,7 +123,7 @@ func (m *memory) ApplyChunks(ctx context.Context, s *store.ChunkStep) (bool, err
 		}
 		require.Equal(m.t, store.ChunkInsert, i.Kind)
 		for _, other := range m.rows {
-			if other.state == "live" || other.state == "failed" && (other.failures >= 3 || other.pass < s.After.Pass) {
+			if other.state == "live" || other.state == "failed" && (other.failures >= 3 || other.pass < s.After.Pass && !other.stray) {
 				apart := num(i.Range.Through) <= num(other.r.After) || num(other.r.Through) <= num(i.Range.After)
 				require.True(m.t, apart, "(%d, %d] is planned in (%d, %d], which is %s", num(i.Range.After), num(i.Range.Through),
 					num(other.r.After), num(other.r.Through), other.state)
@@ -130,10 +135,13 @@ func (m *memory) ApplyChunks(ctx context.Context, s *store.ChunkStep) (bool, err
 	}
 	require.Equal(m.t, num(s.After.Cursor), num(m.cover.End()))
 	require.LessOrEqual(m.t, len(m.live()), m.spec.Ahead+splits(m))
-	m.plan = s.After
 	if s.Sealed {
 		m.ends++
+		if m.plan.Full {
+			m.whole = m.plan.Pass
+		}
 	}
+	m.plan = s.After
 	return true, nil
 }
 
@@ -319,7 +327,7 @@ func (w *world) split(t require.TestingT, r *row) {
 		require.NoError(t, cover.Add(context.Background(), h.Range))
 		w.m.rows = append(w.m.rows, &row{
 			id: int64(len(w.m.rows)), pass: r.pass, seq: r.seq, part: h.Part, r: h.Range, rows: h.Rows,
-			state: "live", failures: r.failures,
+			state: "live", failures: r.failures, stray: r.stray,
 		})
 	}
 	require.Equal(t, num(r.r.Through), num(cover.End()))
@@ -413,6 +421,19 @@ func TestTwoAgentsThatRaceAndDieCoverEachRow(t *testing.T) {
 					}
 				}
 				pick(t, list).state = "live"
+			},
+			"bring back": func(t *rapid.T) {
+				var list []*row
+				for _, r := range w.m.rows {
+					if r.state == "again" || r.state == "gone" {
+						list = append(list, r)
+					}
+				}
+				r := pick(t, list)
+				r.state = "live"
+				for _, other := range w.m.rows {
+					other.stray = other.stray || num(other.r.After) < num(r.r.Through) && num(r.r.After) < num(other.r.Through)
+				}
 			},
 		}
 		t.Repeat(actions)

@@ -9,7 +9,7 @@ import (
 
 // walk plans the next ranges of a pass, from its cursor on. It goes around what earlier passes have left: their live chunks, and ranges
 // that are held. A range that failed is planned again as it was, so that it is known how often. Each item begins where the one before
-// ended, so together they leave no gap. No keys need to be compared: obstacles come in the order of the key, and each look at the
+// ended, so together they leave no gap. Mostly no keys need to be compared: obstacles come in the order of the key, and each look at the
 // table ends where the next obstacle begins.
 type walk struct {
 	src  Source
@@ -18,6 +18,8 @@ type walk struct {
 	room int // chunks that may still be planned
 
 	left   []store.ChunkObstacle // not reached yet
+	mixed  bool                  // they came in another order than that of the key, and may overlap
+	short  bool                  // they do, and there are more than this look has
 	at     *Key                  // the end of the last item
 	seen   *Key                  // from there on, up to where nothing is; nil: unknown
 	began  time.Time
@@ -40,6 +42,9 @@ func newWalk(look *store.ChunkLook, src Source, size int, seen *Key) *walk {
 
 // run plans until there is no room, the time is over, or the pass is at its end, which it reports.
 func (w *walk) run(ctx context.Context) (ended bool, err error) {
+	if known, err := w.inOrder(ctx); err != nil || !known {
+		return false, err
+	}
 	for w.room > 0 && time.Since(w.began) < turnFor {
 		if len(w.left) == 0 {
 			if w.look.More && w.look.Plan.Full {
@@ -83,6 +88,9 @@ func (w *walk) pass(ctx context.Context, o *store.ChunkObstacle) (past bool, err
 	if o.State == store.ChunkLive || o.Failures >= store.ChunkHeldAfter {
 		w.add(store.ChunkItem{Kind: store.ChunkSkip, Range: r, Rows: o.Rows, Obstacle: o})
 		return true, nil
+	}
+	if some, err := w.untilNext(ctx, &r); err != nil || !some {
+		return !some, err
 	}
 	return w.again(ctx, o, r)
 }

@@ -77,12 +77,16 @@ const ChunkOver ChunkState = "over"
 // ChunkHeldAfter is in how many passes in a row a range fails before it is held: it is not planned any more.
 const ChunkHeldAfter = 3
 
+// ChunkPassesBack is how many passes a look goes back, to find the last one over the whole table.
+const ChunkPassesBack = 1000
+
 // ChunkSizes is how many sizes of chunks a pass keeps.
 const ChunkSizes = 16
 
 // ChunkObstacle is a range of an earlier pass that is not planned like the rest of the table.
 type ChunkObstacle struct {
 	ID       int64 // names it to the store, with State
+	Pass     int   // that planned it, or was the last to skip it
 	Range    ChunkRange
 	Rows     int
 	State    ChunkState
@@ -95,10 +99,15 @@ type ChunkLook struct {
 	Plan ChunkPlan
 	Now  time.Time // the store's clock
 	Live int       // chunks of the plan that have not finished
-	// Obstacles are those of passes before Plan.Pass, or of all where Planning is false, in the order of the key: of a pass by its
+	// Obstacles are those of passes before Plan.Pass, or of all where Planning is false, pass by pass: of a pass by its
 	// steps, and of its steps by their items; the halves of a range are in the place that it had. More: there are others behind.
+	//
+	// Those of pass Whole and later ones are in the order of the key; 0: all are. It is the last pass over the whole table that has planned
+	// something, where Plan.Full. It has planned the ranges of passes before it again, or found nothing in them, so those were brought back
+	// since, and may be anywhere. Of very many passes since then, it is one of these.
 	Obstacles []ChunkObstacle
 	More      bool
+	Whole     int
 
 	// Chunks of the plan that succeeded behind Plan.Sampled, some of the newest: their rows and time together. Sampled is the newest.
 	Rows    int64

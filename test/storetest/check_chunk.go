@@ -30,6 +30,7 @@ func chunkChecks() []Check {
 		{"a range that is skipped is one of this pass", chunkSkipped},
 		{"a range that failed is planned again once", chunkAgain},
 		{"a range that is retried is not planned again", chunkRetried},
+		{"a range that is retried after it was planned again is told apart", chunkBroughtBack},
 		{"a success that is rolled back is an obstacle", chunkRolledBack},
 		{"what ends late is noted, and again when it was revived", chunkLate},
 		{"what failed is known past its retention", chunkForgotten},

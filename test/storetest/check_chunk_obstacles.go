@@ -68,7 +68,7 @@ func chunkObstacles(t testing.TB, h Harness) {
 	r.settled(finish(running[0]), bad, retry(running[3], time.Hour))
 	between := func(i, after, through int, s store.ChunkState, failures int) store.ChunkObstacle {
 		return store.ChunkObstacle{
-			ID: int64(tasks[i]), Range: store.ChunkRange{After: chunkKey(after), Through: chunkKey(through)}, Rows: 10, State: s, Failures: failures,
+			ID: int64(tasks[i]), Pass: 1, Range: store.ChunkRange{After: chunkKey(after), Through: chunkKey(through)}, Rows: 10, State: s, Failures: failures,
 		}
 	}
 	all := []store.ChunkObstacle{between(1, 10, 20, store.ChunkFailed, 1), between(2, 20, 30, store.ChunkLive, 0), between(3, 30, 40, store.ChunkLive, 0)}
@@ -106,6 +106,9 @@ func chunkSkipped(t testing.TB, h Harness) {
 		s.After.Cursor = o.Range.Through
 		seals(s)
 	})
+	for i := range before {
+		before[i].Pass = 2
+	}
 	require.Equal(t, before, r.lookPlan("p").Obstacles, "in the same order")
 	require.Len(t, r.ChunkPasses(t, "p"), 1)
 	require.Len(t, r.rows(), 3)
@@ -158,6 +161,38 @@ func chunkRetried(t testing.TB, h Harness) {
 	r.planStep("p", seals)
 	require.Empty(t, r.lookPlan("p").Obstacles, "what it became is known")
 	require.Len(t, r.rows(), 1)
+}
+
+func chunkBroughtBack(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.plan("p")
+	old, s := r.failedRange("p")
+	require.Equal(t, 1, r.lookPlan("p").Whole)
+	applied, err := r.ApplyChunks(r.ctx, s)
+	require.NoError(t, err)
+	require.True(t, applied)
+	r.planStep("p", seals)
+	require.Zero(t, r.lookPlan("p").Whole, "no pass is being planned")
+	r.planStep("p", func(s *store.ChunkStep) { // behind what the one before has planned
+		s.After.Pass++
+		s.After.Planning, s.After.From, s.After.Cursor = true, chunkKey(10), chunkKey(10)
+		cuts(s, 20)
+	})
+	require.Zero(t, r.lookPlan("p").Whole, "none is over the whole table")
+	r.planStep("p", seals)
+	_, err = r.Retry(r.ctx, old, "alice")
+	require.NoError(t, err)
+	r.begins("p")
+	look := r.lookPlan("p")
+	require.Equal(t, 2, look.Whole)
+	var passes []int
+	for _, o := range look.Obstacles {
+		require.Equal(t, store.ChunkLive, o.State)
+		passes = append(passes, o.Pass)
+	}
+	require.Equal(t, []int{1, 2, 3}, passes)
+	require.Equal(t, int64(old), look.Obstacles[0].ID)
+	require.Equal(t, look.Obstacles[0].Range, look.Obstacles[1].Range)
 }
 
 func chunkRolledBack(t testing.TB, h Harness) {

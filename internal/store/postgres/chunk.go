@@ -22,18 +22,19 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 		var done store.ChunkSums
 		var grow, repeat, held *time.Time
 		var sizes string
-		err := queryRow(ctx, conn, s.sql.LookPlan, arg("name", storable(name))).Scan(
+		var whole *int
+		err := queryRow(ctx, conn, s.sql.LookPlan, arg("name", storable(name)), arg("back", store.ChunkPassesBack)).Scan(
 			&l.Now, &l.Spec.Task, &l.Spec.Table, &l.Spec.Key, &l.Spec.Size.Start, &l.Spec.Size.Min, &l.Spec.Size.Max, &target,
 			&l.Spec.Ahead, &follow, &l.Plan.Version, &l.Plan.Paused, &l.Plan.Pass, &l.Plan.Planning, &l.Plan.Full,
 			&l.Plan.From, &l.Plan.Cursor, &l.Plan.High, &l.Plan.Chunks, &cost, &l.Plan.Over, &grow, &repeat, &rest, &l.Plan.Size,
-			&l.Plan.PerRow, &l.Plan.Sampled, &l.Plan.Holder, &held, &done.Rows, &doneUs, &sizes, &l.Live)
+			&l.Plan.PerRow, &l.Plan.Sampled, &l.Plan.Holder, &held, &done.Rows, &doneUs, &sizes, &l.Live, &whole)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return store.ErrNoChunkPlan
 		}
 		if err != nil {
 			return err
 		}
-		l.Spec.Name, l.Now = name, l.Now.UTC()
+		l.Spec.Name, l.Now, l.Whole = name, l.Now.UTC(), or(whole)
 		l.Spec.Size.Target, l.Spec.Follow, l.Plan.Cost = microseconds(target), microseconds(follow), microseconds(cost)
 		l.Plan.GrowAt, l.Plan.RepeatAt, l.Plan.HeldUntil = utc(grow), utc(repeat), utc(held)
 		l.Plan.Rest, done.Took, l.Plan.Sizes = microseconds(rest), microseconds(doneUs), store.ParseChunkSizes(sizes)
@@ -55,7 +56,7 @@ func (s *Store) lookObstacles(ctx context.Context, conn *pgx.Conn, look *store.C
 	var o store.ChunkObstacle
 	var live bool
 	var noted, state, cause string
-	into := []any{&o.ID, &o.Range.After, &o.Range.Through, &o.Rows, &o.Failures, &live, &noted, &state, &cause}
+	into := []any{&o.ID, &o.Pass, &o.Range.After, &o.Range.Through, &o.Rows, &o.Failures, &live, &noted, &state, &cause}
 	seen := 0
 	return forEach(ctx, conn, into, func() error {
 		if seen++; seen > limit {

@@ -23,8 +23,8 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 			&l.Spec.Task, &l.Spec.Table, &l.Spec.Key, &l.Spec.Size.Start, &l.Spec.Size.Min, &l.Spec.Size.Max, &target, &l.Spec.Ahead,
 			&follow, &p.Version, truthOf{&p.Paused}, &p.Pass, truthOf{&p.Planning}, truthOf{&p.Full}, keyOf{&p.From}, keyOf{&p.Cursor},
 			keyOf{&p.High}, &p.Chunks, &cost, truthOf{&p.Over}, timeOf{&p.GrowAt}, timeOf{&p.RepeatAt}, &rest, &p.Size, &p.PerRow,
-			&p.Sampled, textOf[string]{&p.Holder}, timeOf{&p.HeldUntil}, &done.Rows, &doneUs, &sizes, &l.Live,
-		}, t.sql.LookPlan, arg("name", name))
+			&p.Sampled, textOf[string]{&p.Holder}, timeOf{&p.HeldUntil}, &done.Rows, &doneUs, &sizes, &l.Live, &l.Whole,
+		}, t.sql.LookPlan, arg("name", name), arg("back", store.ChunkPassesBack))
 		if errors.Is(err, sql.ErrNoRows) {
 			return store.ErrNoChunkPlan
 		}
@@ -84,7 +84,7 @@ func (t *snapshot) obstacles(look *store.ChunkLook, limit int) error {
 		var noted string
 		var state task.State
 		var cause task.Verdict
-		if err := r.Scan(&o.ID, keyOf{&o.Range.After}, keyOf{&o.Range.Through}, &o.Rows, &o.Failures, truthOf{&live}, &noted,
+		if err := r.Scan(&o.ID, &o.Pass, keyOf{&o.Range.After}, keyOf{&o.Range.Through}, &o.Rows, &o.Failures, truthOf{&live}, &noted,
 			textOf[task.State]{&state}, textOf[task.Verdict]{&cause}); err != nil {
 			return err
 		}

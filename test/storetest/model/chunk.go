@@ -118,6 +118,9 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (*store.Ch
 		look.Plan.Planning, look.Plan.Full, look.Plan.From, look.Plan.Cursor = true, pass.Full, pass.From, pass.Through
 		look.Plan.Chunks, look.Plan.Cost, look.Plan.Sizes = pass.Chunks, pass.Cost, pass.Sizes
 		below--
+		if pass.Full {
+			look.Whole = p.lastWhole(below)
+		}
 	}
 	look.Sample(p.Done)
 	for _, id := range s.chunksOf(name) {
@@ -133,6 +136,21 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (*store.Ch
 		look.Obstacles = look.Obstacles[:limit]
 	}
 	return look, nil
+}
+
+// lastWhole is the last pass over the whole table before one, or the first of those that a look goes back; 0: there are fewer.
+func (p *ChunkPlan) lastWhole(below int) int {
+	passes := slices.DeleteFunc(slices.Sorted(maps.Keys(p.Passes)), func(n int) bool { return n >= below })
+	passes = passes[max(len(passes)-store.ChunkPassesBack, 0):]
+	for _, n := range slices.Backward(passes) {
+		if p.Passes[n].Full {
+			return n
+		}
+	}
+	if len(passes) == store.ChunkPassesBack {
+		return passes[0]
+	}
+	return 0
 }
 
 // chunksOf lists the chunks of a plan in the order of their places, but those that are noted as over.
@@ -155,7 +173,7 @@ func (s *Store) obstacle(id task.ID) (o store.ChunkObstacle, ok bool) {
 	if c == nil {
 		return o, false
 	}
-	o = store.ChunkObstacle{ID: int64(id), Range: c.Range, Rows: c.Rows, Failures: c.Failures}
+	o = store.ChunkObstacle{ID: int64(id), Pass: c.Pass, Range: c.Range, Rows: c.Rows, Failures: c.Failures}
 	var state task.State
 	var cause task.Verdict
 	if r := s.archive[id]; r != nil {

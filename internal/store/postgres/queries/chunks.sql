@@ -5,16 +5,20 @@ SELECT now() AS at, p.task, p.table_name, p.key_name, p.size_start, p.size_min, 
     s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning, coalesce(s.whole, false), s.from_key, s.through_key, p.high,
     coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.rest_us, p.size, p.per_row,
     p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us, coalesce(s.sizes, '') AS sizes,
-    (SELECT count(*) FROM {open_chunks} AS c JOIN {schema}.task AS t ON t.id = c.task_id) AS live
+    (SELECT count(*) FROM {open_chunks} AS c JOIN {schema}.task AS t ON t.id = c.task_id) AS live,
+    CASE WHEN s.whole AND s.sealed_at IS NULL THEN (
+        SELECT coalesce(max(w.pass) FILTER (WHERE w.whole), CASE WHEN count(*) = @back::integer THEN min(w.pass) END) FROM (
+            SELECT e.pass, e.whole FROM {schema}.chunk_pass AS e WHERE e.plan = p.name AND e.pass < p.pass
+            ORDER BY e.pass DESC LIMIT @back::integer) AS w) END AS last_whole
 FROM {schema}.chunk_plan AS p
 LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
 LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
 WHERE p.name = @name
 
 -- name: chunk_obstacles
--- Returns ranges of the passes before one whose tasks have not finished, or have failed, in their order.
+-- Returns ranges of the passes before one whose tasks have not finished, or have failed, pass by pass, in their order.
 -- The low-water mark is asked for column by column: by a join or as a row the planner would not begin with it.
-SELECT o.task_id, o.after_key, o.through_key, o.rows, o.failures, o.live, o.noted, o.state, o.cause
+SELECT o.task_id, o.pass, o.after_key, o.through_key, o.rows, o.failures, o.live, o.noted, o.state, o.cause
 FROM ((
     SELECT {chunk_obstacle}
       AND c.state = 'open' AND (c.pass, c.step) >= (

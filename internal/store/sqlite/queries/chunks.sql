@@ -5,15 +5,18 @@ SELECT p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p
     s.from_key, s.through_key, p.high, ifnull(s.chunks, 0), ifnull(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.rest_us,
     p.size, p.per_row, p.sampled, p.holder, p.held_until, p.done_rows, p.done_us, ifnull(s.sizes, ''),
     (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
-        WHERE c.plan = p.name AND c.state <> 'over')
+        WHERE c.plan = p.name AND c.state <> 'over'),
+    iif(s.whole AND s.sealed_at IS NULL, (
+        SELECT ifnull(max(w.pass) FILTER (WHERE w.whole), iif(count(*) = @back, min(w.pass), 0)) FROM (
+            SELECT e.pass, e.whole FROM chunk_pass AS e WHERE e.plan = p.name AND e.pass < p.pass ORDER BY e.pass DESC LIMIT @back) AS w), 0)
 FROM chunk_plan AS p
 LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
 LEFT JOIN batch AS b ON b.id = s.batch_id
 WHERE p.name = @name;
 
 -- name: chunk_obstacles
--- Ranges of the passes before one whose tasks have not finished, or have failed, in their order.
-SELECT c.task_id, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL, c.state, a.state, a.cause
+-- Ranges of the passes before one whose tasks have not finished, or have failed, pass by pass, in their order.
+SELECT c.task_id, c.pass, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL, c.state, a.state, a.cause
 FROM chunk_range AS c INDEXED BY chunk_range_place
 LEFT JOIN task AS t ON t.id = c.task_id
 LEFT JOIN task_archive AS a ON a.id = c.task_id AND t.id IS NULL
