@@ -119,8 +119,8 @@ func (c claimed) with(more claimed) claimed {
 	return claimed{tasks, c.cut || more.cut, c.held || more.held, c.left || more.left, c.bare || more.bare}
 }
 
-// flags reads what a claim returns of a row after its documents, and notes it here, and how many entries of the index were read in its look.
-func (c *claimed) flags(l *look) func(*taskRow, *task.Task) {
+// flagsOf reads what a claim returns of a row after its documents. It notes in the look how many entries of the index were read.
+func flagsOf(c *claimed, l *look) func(*taskRow, *task.Task) {
 	return func(r *taskRow, _ *task.Task) {
 		bare, cut := r.bool(), r.bool()
 		c.bare, c.cut = c.bare || bare, c.cut || cut
@@ -167,7 +167,7 @@ func (s *Store) claimOf(ctx context.Context, conn *pgx.Conn, q *sqltext.Query, c
 		if err != nil {
 			return err
 		}
-		got.tasks, err = scanClaimed(rows, min(room, 4096), got.flags(l))
+		got.tasks, err = scanClaimed(rows, min(room, 4096), flagsOf(&got, l))
 		return err
 	})
 	got.held, got.left = sawLocks(conn)

@@ -146,7 +146,7 @@ func (s *Store) exchangeOf(
 		if err != nil {
 			return err
 		}
-		got.tasks, err = scanClaimed(rows, 0, got.flags(l))
+		got.tasks, err = scanClaimed(rows, 0, flagsOf(&got, l))
 		return err
 	})
 	got.held, got.left = sawLocks(conn)

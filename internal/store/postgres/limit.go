@@ -150,7 +150,7 @@ func (s *Store) claimRooms(
 	if err != nil {
 		return claimed{}, nil, nil, err
 	}
-	got.tasks, err = scanClaimed(rows, 0, got.flags(l))
+	got.tasks, err = scanClaimed(rows, 0, flagsOf(&got, l))
 	got.held, got.left = sawLocks(conn)
 	got.cut = got.cut || got.held
 	return got, rooms, each, err

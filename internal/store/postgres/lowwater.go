@@ -269,7 +269,10 @@ func byLane(l *look, rows []task.Task) laneRows {
 // of returns the rows of a lane.
 func (l laneRows) of(lane lane) iter.Seq[*task.Task] {
 	return func(yield func(*task.Task) bool) {
-		for i := l.first[lane]; i > 0 && yield(&l.rows[i-1]); i = l.next[i-1] {
+		for i := l.first[lane]; i > 0; i = l.next[i-1] {
+			if !yield(&l.rows[i-1]) {
+				return
+			}
 		}
 	}
 }
