@@ -118,7 +118,8 @@ func due(look *store.ChunkLook) time.Duration {
 	return max(left, 0)
 }
 
-// tooLate reports whether no pass can have put off the next one for so long: the store's clock was set back since.
+// tooLate reports whether no pass can have put off the next one for so long: the store's clock was set back since, or the plan looks for
+// rows more often now.
 func tooLate(look *store.ChunkLook, left time.Duration) bool {
 	return left > max(look.Spec.Follow, look.Plan.Rest)+clockSlack
 }
@@ -255,6 +256,9 @@ func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src 
 func (e *Engine) apply(ctx context.Context, look *store.ChunkLook, s *store.ChunkStep) (bool, error) {
 	s.Before = look.Plan.Version
 	s.After.Version = s.Before + 1
+	if !s.After.Full && look.Plan.HeldUntil.Sub(look.Now) > holdFor+clockSlack { // nobody holds a plan for so long: the clock was set back
+		s.After.RepeatAt = look.Now
+	}
 	if s.After.Planning {
 		s.After.Holder, s.After.HeldUntil = e.id, look.Now.Add(holdFor)
 	}

@@ -21,6 +21,7 @@ import (
 type row struct {
 	id        int64
 	pass, seq int
+	planned   int    // the pass that did
 	part      string // in the place of a range that was split
 	r         store.ChunkRange
 	rows      int
@@ -39,7 +40,7 @@ type memory struct {
 	cover Cover // of the pass
 	seq   int
 	ends  int // passes that were sealed
-	whole int // the last one over the whole table that was
+	whole int // the last one over the whole table that was, and has planned something
 }
 
 func num(k *chunk.Key) int {
@@ -74,6 +75,11 @@ func (m *memory) LookPlan(_ context.Context, _ string, limit int) (*store.ChunkL
 	look.More = len(list) > limit
 	if m.plan.Planning && m.plan.Full {
 		look.Whole = m.whole
+		for _, r := range list {
+			if r.pass != r.planned {
+				look.Whole = max(look.Whole, r.pass)
+			}
+		}
 	}
 	for _, r := range list[:min(limit, len(list))] {
 		look.Obstacles = append(look.Obstacles, store.ChunkObstacle{
@@ -130,14 +136,14 @@ func (m *memory) ApplyChunks(ctx context.Context, s *store.ChunkStep) (bool, err
 			}
 		}
 		m.rows = append(m.rows, &row{
-			id: int64(len(m.rows)), pass: s.After.Pass, seq: m.seq, r: i.Range, rows: i.Rows, state: "live", failures: failures,
+			id: int64(len(m.rows)), pass: s.After.Pass, planned: s.After.Pass, seq: m.seq, r: i.Range, rows: i.Rows, state: "live", failures: failures,
 		})
 	}
 	require.Equal(m.t, num(s.After.Cursor), num(m.cover.End()))
 	require.LessOrEqual(m.t, len(m.live()), m.spec.Ahead+splits(m))
 	if s.Sealed {
 		m.ends++
-		if m.plan.Full {
+		if m.plan.Full && s.After.Chunks > 0 {
 			m.whole = m.plan.Pass
 		}
 	}
@@ -175,6 +181,15 @@ func (s *ints) Throttled(context.Context) (string, error) { return "", nil }
 func (s *ints) Close()                                    {}
 func (s *ints) Compare(_ context.Context, a, b chunk.Key) (int, error) {
 	return cmp.Compare(num(&a), num(&b)), nil
+}
+
+func (s *ints) Order(_ context.Context, keys []chunk.Key) ([]int, error) {
+	places := make([]int, len(keys))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(num(&keys[a]), num(&keys[b])) })
+	return places, nil
 }
 
 func (s *ints) Ends(context.Context) (first, last *chunk.Key, err error) {
@@ -326,7 +341,7 @@ func (w *world) split(t require.TestingT, r *row) {
 	for _, h := range (&store.ChunkPlace{Part: r.part, Range: r.r}).Halves(at) {
 		require.NoError(t, cover.Add(context.Background(), h.Range))
 		w.m.rows = append(w.m.rows, &row{
-			id: int64(len(w.m.rows)), pass: r.pass, seq: r.seq, part: h.Part, r: h.Range, rows: h.Rows,
+			id: int64(len(w.m.rows)), pass: r.pass, planned: r.planned, seq: r.seq, part: h.Part, r: h.Range, rows: h.Rows,
 			state: "live", failures: r.failures, stray: r.stray,
 		})
 	}
@@ -531,14 +546,17 @@ func TestRangesThatWereBroughtBack(t *testing.T) {
 		return store.ChunkObstacle{ID: id, Range: store.ChunkRange{After: after, Through: through}, Rows: 10, State: state, Failures: 1}
 	}
 	f := &fixed{look: store.ChunkLook{
-		Spec: store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 100}, Ahead: 10, Follow: time.Second}, Now: time.Now(),
-		Plan: store.ChunkPlan{Pass: 2, Planning: true, Full: true, Cursor: key(10), Holder: "a"},
+		Spec: store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 100}, Ahead: 10, Follow: time.Second}, Now: time.Now(), Whole: 3,
+		Plan: store.ChunkPlan{Pass: 5, Planning: true, Full: true, Cursor: key(10), Holder: "a"},
 		Obstacles: []store.ChunkObstacle{
+			obstacle(4, key(12), key(25), store.ChunkFailed),
 			obstacle(1, nil, key(5), store.ChunkLive), obstacle(2, key(5), key(15), store.ChunkLive),
-			obstacle(3, key(15), key(20), store.ChunkFailed), obstacle(4, key(12), key(25), store.ChunkFailed),
-			obstacle(5, key(30), key(40), store.ChunkLive),
+			obstacle(3, key(15), key(20), store.ChunkFailed), obstacle(5, key(30), key(40), store.ChunkLive),
 		},
 	}}
+	for i := range f.look.Obstacles[1:] {
+		f.look.Obstacles[i+1].Pass = 3
+	}
 	src := &ints{todo: map[int]bool{}}
 	for k := range 50 {
 		src.todo[k] = true
@@ -549,7 +567,7 @@ func TestRangesThatWereBroughtBack(t *testing.T) {
 	for _, i := range f.step.Items {
 		got = append(got, fmt.Sprint(i.Kind, " ", num(i.Range.After), " ", num(i.Range.Through)))
 	}
-	require.Equal(t, []string{"skip 10 15", "insert 15 20", "insert 20 25", "insert 25 30", "skip 30 40", "insert 40 49"}, got)
+	require.Equal(t, []string{"skip 10 15", "insert 15 20", "insert 20 30", "skip 30 40", "insert 40 49"}, got)
 	require.Equal(t, "49", string(*f.step.After.Cursor))
 }
 

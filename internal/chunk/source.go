@@ -33,6 +33,8 @@ type Source interface {
 	Count(ctx context.Context, r Range, most int) (int, error)
 	// Compare compares keys as the table's index does: negative, 0 or positive.
 	Compare(ctx context.Context, a, b Key) (int, error)
+	// Order returns the places of keys, from 0 on, in the order of the table's index; equal ones as they are given.
+	Order(ctx context.Context, keys []Key) ([]int, error)
 	// Throttled returns why planning must wait now; "" where it need not.
 	Throttled(ctx context.Context) (string, error)
 	// Close ends its connections.

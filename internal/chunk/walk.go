@@ -18,8 +18,7 @@ type walk struct {
 	room int // chunks that may still be planned
 
 	left   []store.ChunkObstacle // not reached yet
-	mixed  bool                  // they came in another order than that of the key, and may overlap
-	short  bool                  // they do, and there are more than this look has
+	short  bool                  // the walk has to know more of them than this look has
 	at     *Key                  // the end of the last item
 	seen   *Key                  // from there on, up to where nothing is; nil: unknown
 	began  time.Time
@@ -89,8 +88,12 @@ func (w *walk) pass(ctx context.Context, o *store.ChunkObstacle) (past bool, err
 		w.add(store.ChunkItem{Kind: store.ChunkSkip, Range: r, Rows: o.Rows, Obstacle: o})
 		return true, nil
 	}
-	if some, err := w.untilNext(ctx, &r); err != nil || !some {
-		return !some, err
+	left, known, err := w.untilNext(ctx, &r)
+	switch {
+	case err != nil || !known:
+		return false, err
+	case !left:
+		return true, nil
 	}
 	return w.again(ctx, o, r)
 }

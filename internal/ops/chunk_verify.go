@@ -138,7 +138,8 @@ func (p *ChunkProof) Unfinished() (all []string) {
 		all = append(all, fmt.Sprintf("chunks that have not finished: %d", p.Live))
 	}
 	if n := len(p.Failed); n > 0 {
-		all = append(all, fmt.Sprintf("ranges that failed: %s: `leasehold chunks retry` runs them again", atMost(n, maxObstacles)))
+		all = append(all, fmt.Sprintf("ranges that failed: %s: `leasehold chunks retry` runs them again, while their tasks are kept",
+			atMost(n, maxObstacles)))
 	}
 	if p.Undone > 0 {
 		all = append(all, fmt.Sprintf("chunks that were cancelled or rolled back: %d", p.Undone))

@@ -102,7 +102,7 @@ func (l *Loop) turn(ctx context.Context) time.Duration {
 	switch {
 	case did.Held:
 		return poll
-	case did.Looked >= fireLimit && did.Schedules > 0: // else others have locked them all
+	case did.Looked >= fireLimit && did.Schedules > 0: // else others fire them all, or have locked them
 		return shortRest
 	case did.Next == 0:
 		return poll

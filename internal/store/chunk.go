@@ -102,9 +102,9 @@ type ChunkLook struct {
 	// Obstacles are those of passes before Plan.Pass, or of all where Planning is false, pass by pass: of a pass by its
 	// steps, and of its steps by their items; the halves of a range are in the place that it had. More: there are others behind.
 	//
-	// Those of pass Whole and later ones are in the order of the key; 0: all are. It is the last pass over the whole table that has planned
-	// something, where Plan.Full. It has planned the ranges of passes before it again, or found nothing in them, so those were brought back
-	// since, and may be anywhere. Of very many passes since then, it is one of these.
+	// Those of pass Whole and later ones come in the order in which they begin; 0: all do. It is the last pass over the whole table that has
+	// planned or skipped something, where Plan.Full. It has planned the ranges of passes before it again, or found nothing in them, so those were
+	// brought back since, and may be anywhere. Of very many passes since then, it is one of these.
 	Obstacles []ChunkObstacle
 	More      bool
 	Whole     int

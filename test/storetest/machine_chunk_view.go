@@ -15,7 +15,7 @@ type lookView struct {
 	Spec                        store.ChunkSpec
 	Plan                        store.ChunkPlan
 	GrowAt, RepeatAt, HeldUntil int
-	Live                        int
+	Live, Whole                 int
 	Obstacles                   []store.ChunkObstacle
 	More, Sampled               bool
 	Rows                        int64
@@ -24,7 +24,7 @@ type lookView struct {
 
 func (m *machine) lookView(l *store.ChunkLook, ids taskSide) lookView {
 	v := lookView{
-		Spec: l.Spec, Plan: l.Plan, Live: l.Live, More: l.More, Sampled: l.Sampled != "", Rows: l.Rows, Took: inHalves(l.Took),
+		Spec: l.Spec, Plan: l.Plan, Live: l.Live, Whole: l.Whole, More: l.More, Sampled: l.Sampled != "", Rows: l.Rows, Took: inHalves(l.Took),
 		GrowAt: fromNow(l.Now, l.Plan.GrowAt), RepeatAt: fromNow(l.Now, l.Plan.RepeatAt), HeldUntil: fromNow(l.Now, l.Plan.HeldUntil),
 	}
 	v.Plan.Version, v.Plan.Sampled = 0, ""

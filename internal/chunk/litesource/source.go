@@ -4,6 +4,7 @@ package litesource
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -100,6 +101,37 @@ func (s *Source) Compare(ctx context.Context, a, b chunk.Key) (n int, err error)
 		return tx.QueryRowContext(ctx, text, x, y).Scan(&n)
 	})
 	return n, err
+}
+
+// Order is chunk.Source's.
+func (s *Source) Order(ctx context.Context, keys []chunk.Key) (places []int, err error) {
+	err = s.read(ctx, quick, func(ctx context.Context, tx *sql.Tx, sh *shape) (err error) {
+		values := make([]any, len(keys))
+		for i, k := range keys {
+			if values[i], err = sh.value(k); err != nil {
+				return err
+			}
+		}
+		list, err := json.Marshal(values)
+		if err != nil {
+			return err
+		}
+		text := "SELECT k.key FROM json_each(?1) AS k ORDER BY k.value" + sh.order + ", k.key" //nolint:gosec // a quoted collation
+		rows, err := tx.QueryContext(ctx, text, string(list))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var n int
+			if err := rows.Scan(&n); err != nil {
+				return err
+			}
+			places = append(places, n)
+		}
+		return rows.Err()
+	})
+	return places, err
 }
 
 // Throttled is chunk.Source's.

@@ -199,6 +199,9 @@ func TestCollations(t *testing.T) {
 	n, err = s.Compare(t.Context(), "a", "B")
 	require.NoError(t, err)
 	require.Negative(t, n)
+	places, err := s.Order(t.Context(), []chunk.Key{"C", "b", "B", "a"})
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 1, 2, 0}, places)
 }
 
 // TestKeysThatCannotTravel: rows with such keys are in the range of the next one that can; at the end there is none.

@@ -92,6 +92,28 @@ func (s *Source) Compare(ctx context.Context, a, b chunk.Key) (n int, err error)
 	return n, err
 }
 
+// Order is chunk.Source's.
+func (s *Source) Order(ctx context.Context, keys []chunk.Key) (places []int, err error) {
+	texts := make([]string, len(keys))
+	for i, k := range keys {
+		texts[i] = string(k)
+	}
+	err = s.read(ctx, quick, func(ctx context.Context, tx pgx.Tx, sh *shape) error {
+		rows, err := tx.Query(ctx, "SELECT k.n FROM pg_catalog.unnest($1::pg_catalog.text[]) WITH ORDINALITY AS k (key, n) ORDER BY k.key::"+
+			sh.cast+sh.order+", k.n", texts)
+		if err != nil {
+			return err
+		}
+		var n int
+		_, err = pgx.ForEachRow(rows, []any{&n}, func() error {
+			places = append(places, n-1)
+			return nil
+		})
+		return err
+	})
+	return places, err
+}
+
 // read runs f in a transaction that only reads and sees one state of the database, each statement for limit at most.
 func (s *Source) read(ctx context.Context, limit time.Duration, f func(context.Context, pgx.Tx, *shape) error) error {
 	sh, err := s.looked(ctx)

@@ -191,6 +191,16 @@ func compare(t *testing.T, kind string, create func(*testing.T, Table) Made) {
 			}
 		}
 	}
+	var keys []chunk.Key
+	for _, i := range []int{29, 3, 0, 3} {
+		keys = append(keys, *list[i].Through)
+	}
+	places, err := s.Order(t.Context(), keys)
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1, 3, 0}, places)
+	places, err = s.Order(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, places)
 }
 
 func middle(t *testing.T, kind string, create func(*testing.T, Table) Made) {

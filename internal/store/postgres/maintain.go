@@ -58,10 +58,9 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	}
 	if len(old) > 0 {
 		err = s.do(ctx, "note failed chunks", func(ctx context.Context, conn *pgx.Conn) error { return exec(ctx, conn, s.sql.NoteFailedChunks) })
-		if err != nil {
-			return 0, err
+		if err == nil {
+			removed, err = s.removeDays(ctx, retention)
 		}
-		removed, err = s.removeDays(ctx, retention)
 	}
 	err = errors.Join(err, s.forgetActivity(ctx))
 	for _, q := range []*sqltext.Query{s.sql.ForgetBatches, s.sql.ForgetLeases, s.sql.ForgetChunks, s.sql.ForgetBulks} {

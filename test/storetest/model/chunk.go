@@ -119,7 +119,7 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (*store.Ch
 		look.Plan.Chunks, look.Plan.Cost, look.Plan.Sizes = pass.Chunks, pass.Cost, pass.Sizes
 		below--
 		if pass.Full {
-			look.Whole = p.lastWhole(below)
+			look.Whole = s.lastWhole(p, below)
 		}
 	}
 	look.Sample(p.Done)
@@ -138,19 +138,25 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (*store.Ch
 	return look, nil
 }
 
-// lastWhole is the last pass over the whole table before one, or the first of those that a look goes back; 0: there are fewer.
-func (p *ChunkPlan) lastWhole(below int) int {
+// lastWhole is the last pass over the whole table before one that has planned or skipped something. Of those that have planned something, it is
+// the first of those that a look goes back; 0: there are fewer.
+func (s *Store) lastWhole(p *ChunkPlan, below int) (last int) {
+	for _, id := range s.chunksOf(p.Name) {
+		if c := s.chunks[id]; c.Pass < below && c.Pass != c.Planned {
+			last = max(last, c.Pass)
+		}
+	}
 	passes := slices.DeleteFunc(slices.Sorted(maps.Keys(p.Passes)), func(n int) bool { return n >= below })
 	passes = passes[max(len(passes)-store.ChunkPassesBack, 0):]
 	for _, n := range slices.Backward(passes) {
 		if p.Passes[n].Full {
-			return n
+			return max(last, n)
 		}
 	}
 	if len(passes) == store.ChunkPassesBack {
-		return passes[0]
+		return max(last, passes[0])
 	}
-	return 0
+	return last
 }
 
 // chunksOf lists the chunks of a plan in the order of their places, but those that are noted as over.

@@ -6,10 +6,15 @@ SELECT now() AS at, p.task, p.table_name, p.key_name, p.size_start, p.size_min, 
     coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.rest_us, p.size, p.per_row,
     p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us, coalesce(s.sizes, '') AS sizes,
     (SELECT count(*) FROM {open_chunks} AS c JOIN {schema}.task AS t ON t.id = c.task_id) AS live,
-    CASE WHEN s.whole AND s.sealed_at IS NULL THEN (
-        SELECT coalesce(max(w.pass) FILTER (WHERE w.whole), CASE WHEN count(*) = @back::integer THEN min(w.pass) END) FROM (
+    CASE WHEN s.whole AND s.sealed_at IS NULL THEN greatest(
+        (SELECT coalesce(max(w.pass) FILTER (WHERE w.whole), CASE WHEN count(*) = @back::integer THEN min(w.pass) END) FROM (
             SELECT e.pass, e.whole FROM {schema}.chunk_pass AS e WHERE e.plan = p.name AND e.pass < p.pass
-            ORDER BY e.pass DESC LIMIT @back::integer) AS w) END AS last_whole
+            ORDER BY e.pass DESC LIMIT @back::integer) AS w),
+        -- of those that have planned nothing, and so are not listed, the ranges that they have skipped
+        (SELECT max(c.pass) FROM {schema}.chunk_range AS c WHERE c.plan = p.name AND c.state = 'open'
+            AND (c.pass, c.step) >= (p.open_pass, p.open_step) AND c.pass < p.pass AND c.pass <> c.planned),
+        (SELECT max(c.pass) FROM {schema}.chunk_range AS c WHERE c.plan = p.name AND c.state IN ('failed', 'reopened')
+            AND c.pass < p.pass AND c.pass <> c.planned)) END AS last_whole
 FROM {schema}.chunk_plan AS p
 LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
 LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
@@ -193,6 +198,7 @@ WITH failed AS MATERIALIZED (
         FOR KEY SHARE SKIP LOCKED) AS a
 )
 UPDATE {schema}.chunk_range AS c SET state = 'failed' WHERE c.task_id = ANY (ARRAY(SELECT f.task_id FROM failed AS f))
+  AND c.state IN ('open', 'reopened') -- else a step has planned it again meanwhile
 
 -- name: forget_chunks
 -- Removes the chunks whose batch is gone, but those that have failed: a later pass must know them.

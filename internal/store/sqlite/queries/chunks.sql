@@ -6,9 +6,12 @@ SELECT p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p
     p.size, p.per_row, p.sampled, p.holder, p.held_until, p.done_rows, p.done_us, ifnull(s.sizes, ''),
     (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
         WHERE c.plan = p.name AND c.state <> 'over'),
-    iif(s.whole AND s.sealed_at IS NULL, (
-        SELECT ifnull(max(w.pass) FILTER (WHERE w.whole), iif(count(*) = @back, min(w.pass), 0)) FROM (
-            SELECT e.pass, e.whole FROM chunk_pass AS e WHERE e.plan = p.name AND e.pass < p.pass ORDER BY e.pass DESC LIMIT @back) AS w), 0)
+    iif(s.whole AND s.sealed_at IS NULL, max(
+        (SELECT ifnull(max(w.pass) FILTER (WHERE w.whole), iif(count(*) = @back, min(w.pass), 0)) FROM (
+            SELECT e.pass, e.whole FROM chunk_pass AS e WHERE e.plan = p.name AND e.pass < p.pass ORDER BY e.pass DESC LIMIT @back) AS w),
+        -- of those that have planned nothing, and so are not listed, the ranges that they have skipped
+        ifnull((SELECT max(c.pass) FROM chunk_range AS c INDEXED BY chunk_range_place
+            WHERE c.plan = p.name AND c.state <> 'over' AND c.pass < p.pass AND c.pass <> c.planned), 0)), 0)
 FROM chunk_plan AS p
 LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
 LEFT JOIN batch AS b ON b.id = s.batch_id
