@@ -22,8 +22,8 @@ import (
 //
 // The rows of one of many tenants are taken one at a time, and a mark makes it two lookups where one would do. The index knows entries as dead
 // once a look has come by that no snapshot needs any more, and then they cost next to nothing. So tenants have their marks as late as other
-// lanes, and from the first row on only while looks from zero read more than lowDead entries each that a look before them has come by: about
-// as many cost what the other lookup does.
+// lanes, and from the first row on only while claims read more than lowDead entries for each tenant that a look before them has come by: about as
+// many cost what the other lookup does.
 const (
 	lowAfter = 100
 	lowDead  = 10
@@ -40,7 +40,7 @@ type lowWater struct {
 	mu    sync.Mutex
 	lanes map[lane]*lowMarks
 	risen time.Time // when rose was called last
-	deep  bool      // claims of tenants read many dead entries
+	deep  time.Time // until then claims of tenants read many dead entries
 }
 
 // lane is what one want claims from.
@@ -79,29 +79,20 @@ func (m position) less(o position) bool {
 
 // after returns after how many rows the lane has marks.
 func (f *lowWater) after(of lane) int {
-	if of.tenant != "" && f.deep {
+	if of.tenant != "" && f.now().Before(f.deep) {
 		return 1
 	}
 	return lowAfter
 }
 
-// measure notes whether a claim of tenants has read many dead entries. A look from zero reads those that rows have left since the one before it:
-// here so many rows were taken since then, and maybe by some other agents as many each. The index forgets these, unless a snapshot is held.
-func (f *lowWater) measure(l *look, rows, since int) {
+// measure notes that a claim of tenants has read many dead entries, by so many looks of which some were from zero. Such a look reads the entries
+// that rows have left since the one before it: here so many rows were taken since then, and maybe by some other agents as many each. The index
+// forgets these, unless a snapshot is held. Another claim may come by tenants of which there are none, so this is true for a while.
+func (f *lowWater) measure(l *look, rows, looks, since int) {
 	const agents = 4
-	if l.read > 0 && l.zeros() > 0 {
-		f.deep = l.read-rows > lowDead*l.zeros()+agents*since
+	if l.read-rows > lowDead*looks+agents*since {
+		f.deep = f.now().Add(lowMost)
 	}
-}
-
-// zeros returns how many wants are looked at from zero.
-func (l *look) zeros() (n int) {
-	for _, zero := range l.zero {
-		if zero {
-			n++
-		}
-	}
-	return n
 }
 
 // look is one claim's view of the marks.
@@ -194,7 +185,8 @@ func (l *look) add(want int, where []string, marks map[indexRange]position) {
 func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	took, all, since := f.now().Sub(l.started), byLane(l, rows), 0
+	took, all := f.now().Sub(l.started), byLane(l, rows)
+	looks, zeros, since := 0, 0, 0
 	for i, w := range l.claim.Wants {
 		if w.N == 0 { // a limit left no room for it: nothing was looked at
 			continue
@@ -202,6 +194,9 @@ func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want
 		lane := l.lane(i)
 		n := all.count(lane)
 		b := f.lanes[lane]
+		if looks++; l.zero[i] {
+			zeros++
+		}
 		if b != nil && l.zero[i] {
 			since += b.since
 		}
@@ -232,7 +227,9 @@ func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want
 			b.raise(all.of(lane))
 		}
 	}
-	f.measure(l, len(rows), since)
+	if zeros > 0 {
+		f.measure(l, len(rows), looks, since)
+	}
 	return again
 }
 
