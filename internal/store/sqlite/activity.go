@@ -100,7 +100,7 @@ const noTime = "9999-12-31T23:59:59.999Z"
 // forgetActivity removes what is past its time, or what no clock may have shown yet, step by step.
 func (s *Store) forgetActivity(ctx context.Context) error {
 	for _, step := range []store.ActivityStep{store.ActivityMinute, store.ActivityHour} {
-		_, err := s.remove(ctx, "remove old activity", func(t *tx) (int64, error) {
+		err := s.remove(ctx, "remove old activity", func(t *tx) (int64, error) {
 			old, err := t.exec(t.sql.DeleteActivity, arg("step", int(step)), arg("from", ""), arg("last", stamp(t.now.Add(-step.Kept()))),
 				arg("limit", removeStep))
 			if err != nil {

@@ -35,11 +35,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	if err != nil {
 		return 0, err
 	}
-	from := "" // what finished earlier is gone, or has to stay
-	removed, err = s.remove(ctx, "remove old tasks", func(t *tx) (int64, error) {
-		return t.removeFinished(stamp(t.now.Add(-retention)), &from)
-	})
-	if err != nil {
+	if removed, err = s.removeTasks(ctx, retention); err != nil {
 		return removed, err
 	}
 	if err := s.forgetActivity(ctx); err != nil {
@@ -57,7 +53,7 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 			return t.exec(t.sql.DeleteChunks, before, arg("limit", removeStep))
 		},
 	} {
-		_, err := s.remove(ctx, "remove old batches and leases", func(t *tx) (int64, error) {
+		err := s.remove(ctx, "remove old batches and leases", func(t *tx) (int64, error) {
 			return step(t, arg("before", stamp(t.now.Add(-retention))))
 		})
 		if err != nil {
@@ -67,35 +63,57 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	return removed, nil
 }
 
-// remove makes steps that each remove as many rows as removeStep, until one finds less, removeSteps at most. It returns how many rows all of them
-// have removed.
-func (s *Store) remove(ctx context.Context, what string, step func(t *tx) (int64, error)) (removed int64, err error) {
+// remove makes steps that each remove as many rows as removeStep, until one finds less, removeSteps at most.
+func (s *Store) remove(ctx context.Context, what string, step func(t *tx) (int64, error)) error {
 	for range removeSteps {
 		var n int64
 		err := s.update(ctx, what, func(t *tx) (err error) {
 			n, err = step(t)
 			return err
 		})
+		if err != nil || n < removeStep {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTasks removes old tasks, as remove does. They are looked for without the writers' lock: very many may have to stay, and be passed over.
+func (s *Store) removeTasks(ctx context.Context, retention time.Duration) (removed int64, err error) {
+	from := "" // what finished earlier is gone, or has to stay
+	for range removeSteps {
+		var ids []task.ID
+		err := s.view(ctx, "look for old tasks", func(t *snapshot) error {
+			return t.query(func(r *sql.Rows) error {
+				var id task.ID
+				err := r.Scan(&id, &from)
+				ids = append(ids, id)
+				return err
+			}, t.sql.ExpiredTasks, arg("before", stamp(s.now().Add(-retention))), arg("from", from), arg("limit", removeStep))
+		})
+		if err != nil || len(ids) == 0 {
+			return removed, err
+		}
+		var n int64
+		err = s.update(ctx, "remove old tasks", func(t *tx) (err error) {
+			n, err = t.removeFinished(stamp(t.now.Add(-retention)), ids)
+			return err
+		})
 		if err != nil {
 			return removed, err
 		}
 		removed += n
-		if n < removeStep {
+		if len(ids) < removeStep || n == 0 { // none: all have been revived since
 			break
 		}
 	}
 	return removed, nil
 }
 
-// removeFinished removes one step's worth of tasks that finished before then, and not before from, which it moves on.
-func (t *tx) removeFinished(before string, from *string) (int64, error) {
+// removeFinished removes those of the tasks that finished before then and may go.
+func (t *tx) removeFinished(before string, found []task.ID) (int64, error) {
 	var ids []task.ID
-	err := t.query(func(r *sql.Rows) error {
-		var id task.ID
-		err := r.Scan(&id, from)
-		ids = append(ids, id)
-		return err
-	}, t.sql.ExpiredTasks, arg("before", before), arg("from", *from), arg("limit", removeStep))
+	err := t.query(scanIDs(&ids), t.sql.StillExpired, arg("ids", jsonList(found)), arg("before", before))
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

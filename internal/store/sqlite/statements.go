@@ -93,11 +93,11 @@ type statements struct {
 	KeepPlace, FreePlaces, CutPlaces, CountPlaces                                                            *sqltext.Query
 	LimitDeclarers, LimitsInForce, PutLimit, RemoveLimit, LimitRunning                                       *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
-	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTaskAudit, DeleteTasks, ExpiredBatches *sqltext.Query
-	DeleteTaskOperations, DeleteBatchOperations, DeleteBatchAudit, DeleteBatches, DeleteLeases               *sqltext.Query
-	CountVersionTables, SchemaVersion, AppliedVersions, AddVersion, DeleteVersion                            *sqltext.Query
-	CountPresent, MaxPayload, SetMaxPayload                                                                  *sqltext.Query
-	Wakeups                                                                                                  *sqltext.Query
+	DeleteSessions, ExpiredTasks, StillExpired, CountRemoved, DeleteAttempts, DeleteTaskAudit                               *sqltext.Query
+	DeleteTasks, ExpiredBatches, DeleteTaskOperations, DeleteBatchOperations, DeleteBatchAudit, DeleteBatches, DeleteLeases *sqltext.Query
+	CountVersionTables, SchemaVersion, AppliedVersions, AddVersion, DeleteVersion                                           *sqltext.Query
+	CountPresent, MaxPayload, SetMaxPayload                                                                                 *sqltext.Query
+	Wakeups                                                                                                                 *sqltext.Query
 	// doctor.sql
 	UndeclaredTypes, CountUndeclared, IdleSchedules, BlockedSequences, FailedRollbacks, StalledTypes *sqltext.Query
 }

@@ -9,10 +9,13 @@ WHERE seen_at < @before AND session NOT IN (SELECT session FROM task WHERE state
 -- INDEXED BY: the planner knows neither that the oldest rows are the ones to remove nor how few they are.
 SELECT id, finished_at FROM task_archive INDEXED BY task_archive_finished
 WHERE finished_at < @before AND finished_at >= @from
-    AND (batch_id IS NULL OR NOT EXISTS (SELECT 1 FROM batch WHERE id = batch_id AND ended_at IS NULL))
-    AND (sequence IS NULL OR NOT EXISTS (SELECT 1 FROM sequence_failure WHERE task_id = task_archive.id))
-    AND NOT EXISTS (SELECT 1 FROM dependency WHERE on_id = task_archive.id)
+    AND {may_be_removed}
 ORDER BY finished_at LIMIT @limit;
+
+-- name: still_expired
+-- Which of these are still old enough and may go.
+SELECT id FROM task_archive
+WHERE id IN (SELECT value FROM json_each(@ids)) AND finished_at < @before AND {may_be_removed};
 
 -- name: count_removed
 UPDATE batch SET removed = removed + expired.n
