@@ -9,7 +9,14 @@ import "github.com/leasehold/leasehold/internal/task"
 // follow makes l the lease that comes after earlier on the same row; nil: there is none. It reports whether anything of earlier
 // attempts was left and not known to be lost: it is stopped now.
 func (l *Lease) follow(earlier *Lease) (stopped bool) {
-	if l.earlier = earlier.unended(); l.earlier == nil || !l.earlier.noteLost() {
+	if l.earlier = earlier.unended(); l.earlier == nil {
+		return false
+	}
+	if l.earlier.Failed() { // by its own report: nothing was lost
+		l.earlier.Stop(&Cause{Verdict: task.Lost, Reason: "the task had reported its failure, and this agent has claimed it again"})
+		return false
+	}
+	if !l.earlier.noteLost() {
 		return false
 	}
 	l.earlier.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away, and this agent has claimed it again"})

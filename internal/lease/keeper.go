@@ -28,6 +28,7 @@ type Keeper struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	pulse   pulse
+	ending  atomic.Bool // pings go to the store, and are answered from there
 
 	// unleased gets rows that the session holds in the store although the agent has no lease on them: their claim committed
 	// after the agent had stopped waiting for its reply. It gets them again with each heartbeat until they are settled.

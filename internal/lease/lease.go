@@ -83,6 +83,7 @@ type Lease struct {
 	lost              bool // the agent knows that it has lost the row
 	detached          bool // the attempt goes on without the agent
 	completed         bool // the task has completed itself in the store: there is nothing left to settle
+	failed            bool // the task has reported its failure: likewise
 }
 
 // warden is what a lease needs of its Keeper. Its methods are called without the lease's lock and do not block.
@@ -377,18 +378,25 @@ func (l *Lease) Close() {
 }
 
 // Detach lets the task continue without a connection (docs/protocol.md, 202): from now on the lease depends on its own window
-// alone. The 202 counts as a ping.
-func (l *Lease) Detach() {
+// alone, and the row's payloads and result are dropped: thousands may go on for hours. The 202 counts as a ping. It returns false where the task has
+// completed itself before: there is nothing that continues.
+func (l *Lease) Detach() bool {
 	l.Ping(store.Ping{})
 	l.mu.Lock()
+	if l.completed || l.failed {
+		l.mu.Unlock()
+		return false
+	}
 	l.leave()
 	l.detached, l.reports().detach = true, true
 	l.moved = nil
 	l.alarm.stop()
+	l.task.Payload, l.task.RollbackPayload, l.task.Result = nil, nil, nil
 	l.mu.Unlock()
 	if l.warden != nil {
 		l.warden.write(l, l.clock.Now())
 	}
+	return true
 }
 
 // Detached reports whether Detach has been called.
@@ -403,6 +411,27 @@ func (l *Lease) Completed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.completed
+}
+
+// Failed reports whether the task has reported its failure before its answer came, and that is settled: who reports it has counted the attempt.
+func (l *Lease) Failed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// settled reports whether the row was settled at the task's own request.
+func (l *Lease) settled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.completed || l.failed
+}
+
+// fail records that the task has failed by its own report. The next attempt waits until nothing is left of this one.
+func (l *Lease) fail() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = true
 }
 
 // complete records that. What still runs of the attempt may continue until it ends or its time is over.

@@ -368,7 +368,8 @@ func TestWhatIsDetachedGoesOn(t *testing.T) {
 		rows, _ := p.written(nil)
 		l := p.grab(t, 1, lively)
 		pass(5 * time.Second)
-		l.Detach()
+		require.True(t, l.Detach())
+		require.Nil(t, l.Task().Payload, "it may go on for hours")
 		pass(time.Millisecond)
 		require.Len(t, *rows, 1)
 		require.True(t, (*rows)[0].Detach)
@@ -386,5 +387,46 @@ func TestWhatIsDetachedGoesOn(t *testing.T) {
 		pass(2 * time.Second)
 		require.Zero(t, p.Held(), "it has ended, and is forgotten without a word")
 		require.NoError(t, l.Context().Err())
+	})
+}
+
+// TestWhatHasEndedDoesNotGoOn: a task may complete itself, or report its failure, before its 202 is read.
+func TestWhatHasEndedDoesNotGoOn(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		completed, failed := p.grab(t, 1, lively), p.grab(t, 2, lively)
+		p.Ended(completed)
+		p.HasFailed(failed)
+		for _, l := range []*lease.Lease{completed, failed} {
+			require.False(t, l.Detach())
+			require.False(t, l.Detached())
+		}
+	})
+}
+
+// TestAStopThatMeetsA202 ends nothing: the task's pings count.
+func TestAStopThatMeetsA202(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		l := p.grab(t, 1, lively)
+		p.StopAll("the agent was stopped")
+		require.True(t, l.Detach())
+		reply, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, store.Ping{})
+		require.NoError(t, err)
+		require.True(t, reply.Counted)
+		require.False(t, reply.Cancel)
+	})
+}
+
+// TestPingsAtTheEndAreWrittenBeforeTheyAreAnswered: nothing writes what is noted in memory any more.
+func TestPingsAtTheEndAreWrittenBeforeTheyAreAnswered(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		l := p.grab(t, 1, lively)
+		require.True(t, l.Detach())
+		p.Flush(t.Context())
+		rows, _ := p.written(nil)
+		reply, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, store.Ping{Checkpoint: []byte(`{"at":7}`)})
+		require.NoError(t, err)
+		require.NotEqual(t, store.Applied, reply.Answer, "this agent has no store that takes pings of others")
+		pass(5 * time.Second)
+		require.Empty(t, *rows)
 	})
 }

@@ -50,7 +50,7 @@ func (k *Keeper) lookLoop(ctx context.Context) {
 			wait = lookAgain
 			k.Look()
 		}
-		rest.Reset(max(wait, lookShare*(k.clock.Now()-began)))
+		rest.Reset(max(wait, lookShare*min(k.clock.Now()-began, lookLimit))) // longer only where the agent stood still
 	}
 }
 

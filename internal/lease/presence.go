@@ -19,6 +19,10 @@ func Period(presence time.Duration) time.Duration { return min(presence/4, 2*tim
 // askEvery is the share of a Period that must pass between two heartbeats that were asked for at once (Keeper.doubt, Keeper.Declare).
 const askEvery = 4
 
+// retryFirst is how long after a heartbeat that failed the next one follows: doubled each time, up to a Period. A store that was out of
+// reach for a moment is reached before attempts have to be stopped, however long that takes.
+const retryFirst = 100 * time.Millisecond
+
 // Run writes session heartbeats and renewals until ctx ends, and stops leases when it cannot. It returns when all of its own
 // work is over. It does not close the session; Leave does.
 func (k *Keeper) Run(ctx context.Context) {
@@ -32,20 +36,25 @@ func (k *Keeper) Run(ctx context.Context) {
 	period := Period(k.agent.Presence)
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	var rested <-chan time.Time
-	asks := k.asks
+	var rested, again <-chan time.Time
+	asks, wait := k.asks, retryFirst
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-again:
 		case <-asks:
 			asks, rested = nil, time.After(period/askEvery)
 		case <-rested:
 			asks, rested = k.asks, nil
 			continue
 		}
-		k.sendHeartbeat(ctx, period)
+		if k.sendHeartbeat(ctx, period) {
+			again, wait = nil, retryFirst
+		} else {
+			again, wait = time.After(wait), min(2*wait, period)
+		}
 	}
 }
 
@@ -65,8 +74,8 @@ func (k *Keeper) ask() {
 	}
 }
 
-// sendHeartbeat writes one heartbeat, in limit at most, and acts on the reply.
-func (k *Keeper) sendHeartbeat(ctx context.Context, limit time.Duration) {
+// sendHeartbeat writes one heartbeat, in limit at most, and acts on the reply. It returns false where that failed.
+func (k *Keeper) sendHeartbeat(ctx context.Context, limit time.Duration) bool {
 	k.mu.Lock()
 	doubted := k.doubted
 	k.doubted = nil
@@ -90,6 +99,7 @@ func (k *Keeper) sendHeartbeat(ctx context.Context, limit time.Duration) {
 		k.metrics.Outage.Failed(k.log, "present", err, "session", k.Session(),
 			"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
 	}
+	return err == nil
 }
 
 // took notes how long a store call has taken that began at that local time.
@@ -240,7 +250,7 @@ func (k *Keeper) compare(
 	for _, l := range open {
 		// An attempt that is over learns from the reply to its settlement. That settlement may have been applied already, so
 		// the missing row would be a false report of a lost lease.
-		if kept[l.task.ID] != l.task.Fence && !l.Over() && !l.Completed() {
+		if kept[l.task.ID] != l.task.Fence && !l.Over() && !l.settled() {
 			lost = append(lost, l)
 		}
 	}
@@ -252,6 +262,8 @@ func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
 	if len(lost) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, Period(k.agent.Presence))
+	defer cancel()
 	rows := make([]store.Held, len(lost))
 	for i, l := range lost {
 		rows[i] = store.Held{ID: l.task.ID, Fence: l.task.Fence}
@@ -342,6 +354,11 @@ func (k *Keeper) stopUnreachable() {
 		return
 	}
 	k.mu.Lock()
+	if in := k.stopIn(); in > 0 { // a heartbeat has extended the session meanwhile
+		k.stopper.Reset(in)
+		k.mu.Unlock()
+		return
+	}
 	until, ahead := k.until, k.stopAhead()
 	k.mu.Unlock()
 	reason, still := k.whyUnfit(until, ahead)

@@ -83,7 +83,7 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 		}
 	}
 	switch {
-	case cause != nil:
+	case cause != nil && !l.detached: // what ends an agent's work ends nothing that goes on without it
 		reply.Counted, reply.Cancel, reply.Reason = false, true, cause.Error()
 	case l.cancelRequested:
 		reply.Cancel, reply.Reason = true, l.cancelReason()
@@ -177,7 +177,7 @@ func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.reported
-	if s == nil || l.over && !l.detached || l.completed || !s.renew && !s.detach && s.report.Empty() {
+	if s == nil || l.over && !l.detached || l.completed || l.failed || !s.renew && !s.detach && s.report.Empty() {
 		return store.Renewal{}, false
 	}
 	r = store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Detach: s.detach}

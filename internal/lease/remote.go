@@ -15,7 +15,7 @@ import (
 // Ping handles a ping for any row, by id and fence. Pings for rows that this session holds are answered from memory; the
 // others go to the store, many at a time. Answer is Busy if the store cannot answer now.
 func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error) {
-	if l := k.held(id, f); l != nil && !l.lapsed() {
+	if l := k.held(id, f); l != nil && !l.lapsed() && !k.ending.Load() {
 		return l.Ping(p), nil
 	}
 	if k.remote == nil {
@@ -55,6 +55,14 @@ func (k *Keeper) Complete(ctx context.Context, id task.ID, f task.Fence, result 
 // Ended records that a lease's task has completed itself: there is nothing left to settle.
 func (k *Keeper) Ended(l *Lease) {
 	l.complete()
+	if l.Detached() {
+		k.Release(l)
+	}
+}
+
+// HasFailed records that a lease's task has reported its failure, which is settled.
+func (k *Keeper) HasFailed(l *Lease) {
+	l.fail()
 	if l.Detached() {
 		k.Release(l)
 	}

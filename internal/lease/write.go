@@ -114,8 +114,10 @@ func (k *Keeper) writeLoop(ctx context.Context) {
 	}
 }
 
-// Flush writes, once, what tasks have reported and has not been written yet.
+// Flush writes, once, what tasks have reported and has not been written yet. It is for the end: what they report from now on is written
+// before it is answered.
 func (k *Keeper) Flush(ctx context.Context) {
+	k.ending.Store(true)
 	for {
 		if _, ok := k.writes.next(0); !ok || !k.writeSome(ctx, 0) {
 			return
@@ -126,6 +128,15 @@ func (k *Keeper) Flush(ctx context.Context) {
 // writeSome writes one statement's worth. It returns false if some of it has to be written again, which happens after about
 // again.
 func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
+	lost, all := k.renew(ctx, again)
+	if len(lost) > 0 { // renewals do not wait for what the store says of these
+		k.aside.Go(func() { k.lose(ctx, lost) })
+	}
+	return all
+}
+
+// renew is writeSome but for the leases whose rows the session has lost. all: nothing has to be written again.
+func (k *Keeper) renew(ctx context.Context, again time.Duration) (lost []*Lease, all bool) {
 	k.writing.Lock() // a reply goes to its lease before the next request
 	defer k.writing.Unlock()
 	leases := k.writes.take()
@@ -137,14 +148,14 @@ func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 		}
 	}
 	if len(rows) == 0 {
-		return true
+		return nil, true
 	}
 	call, cancel := context.WithTimeout(ctx, Period(k.agent.Presence))
 	began := k.clock.Now()
 	answers, err := k.store.Renew(call, k.Session(), rows)
 	k.took("renew", began)
 	cancel()
-	var lost, back []*Lease
+	var back []*Lease
 	for i, l := range writers {
 		a := store.Busy
 		if err == nil {
@@ -153,7 +164,7 @@ func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 		if l.answered(&rows[i], a) {
 			back = append(back, l)
 		}
-		if a == store.Lost && !l.Over() && !l.Completed() {
+		if a == store.Lost && !l.Over() && !l.settled() {
 			lost = append(lost, l)
 		}
 	}
@@ -168,6 +179,5 @@ func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 	if len(back) > 0 {
 		k.writes.putBack(back, k.clock.Now()+again/2+rand.N(again+1))
 	}
-	k.lose(ctx, lost)
-	return len(back) == 0
+	return lost, len(back) == 0
 }

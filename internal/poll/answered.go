@@ -54,6 +54,9 @@ func (s *settler) answered(u *unsettled, a store.Answer) bool {
 		if u.Silent {
 			break // a repeated release leaves no trace in the history, so it cannot be recognized once the row was claimed again
 		}
+		if u.lease != nil && u.lease.Failed() {
+			break // by its own report, which has counted it
+		}
 		if u.lease != nil && u.lease.Completed() {
 			u.Outcome.Verdict = task.Succeeded
 			s.countEnd(u)

@@ -147,6 +147,8 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 		e.o.Metrics.Stalls.WithLabelValues(t.Name).Inc()
 	}
 	switch {
+	case l.Failed():
+		e.keeper.Release(l) // it is settled already, and counted
 	case l.Completed():
 		m.count(row.Phase(), task.Succeeded)
 		if e.o.Ended != nil {
@@ -162,12 +164,10 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 
 // accepted detaches an attempt whose target has answered 202.
 func (e *Engine) accepted(l *lease.Lease) {
-	if l.Completed() { // the task has completed before its 202 was read
+	if !l.Detach() { // the task has ended before its 202 was read
 		l.Close()
 		e.keeper.Release(l)
-		return
 	}
-	l.Detach()
 }
 
 // quarantine keeps a slot from the next task while a process of the last one cannot be killed.

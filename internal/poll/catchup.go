@@ -78,7 +78,8 @@ func (c *catchUp) follow(ctx context.Context) {
 		asked := c.e.o.Clock.Now()
 		n := c.due(ctx)
 		now := c.e.o.Clock.Now()
-		rest = max(catchLook, catchShare*(now-asked))
+		// It takes longer than a call may only where the agent stood still.
+		rest = max(catchLook, catchShare*min(now-asked, callTimeout))
 		if n < 0 { // the store cannot say; what is logged is its outage
 			continue
 		}

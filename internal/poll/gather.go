@@ -93,7 +93,9 @@ func (s *slots) takePicked(l *lane) job {
 	j := job{first: l.queue[first], bytes: s.pickedBytes}
 	if first == 0 && s.picked[n-1] == n-1 { // mostly
 		j.more = l.queue[1:n:n]
-		l.queue = l.queue[n:]
+		if l.queue = l.queue[n:]; len(l.queue) == 0 {
+			l.queue = nil // what was in it is not to be kept
+		}
 	} else {
 		j.more = make([]*attempt, 0, n-1)
 		for _, i := range s.picked[1:] {

@@ -2,6 +2,7 @@ package poll_test
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,5 +316,35 @@ func TestAStuckProcessDoesNotKeepTheAgent(t *testing.T) {
 		began := time.Now()
 		r.drain()
 		require.Less(t, time.Since(began), time.Second)
+	})
+}
+
+// TestATaskMayReportItsFailureBeforeItsAnswer: what it answers then is neither counted nor settled, and the next attempt waits until it has.
+func TestATaskMayReportItsFailureBeforeItsAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		var running, most atomic.Int32
+		var r *rig
+		r = newRig(t, db, lively, doing(func(l *lease.Lease, _ *task.Type) task.Outcome {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			if l.Task().Attempt > 1 {
+				return task.Outcome{Verdict: task.Succeeded}
+			}
+			a, err := r.engine.Fail(t.Context(), l.Task().ID, l.Task().Fence, "no paper", true)
+			require.NoError(t, err)
+			require.Equal(t, store.Applied, a)
+			after(4 * time.Second) // and tidies up
+			return task.Outcome{Verdict: task.Failed, Error: "500"}
+		}))
+		id := r.insert(1)[0]
+		after(20 * time.Second)
+		require.Equal(t, task.StateSucceeded, r.get(id).State)
+		require.Equal(t, int32(1), most.Load(), "two requests of it were open at once")
+		history := r.get(id).History
+		require.NotEmpty(t, history)
+		require.Equal(t, "no paper", history[0].Error)
+		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.StaleSettlements))
+		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.LeasesLost))
+		r.drain()
 	})
 }

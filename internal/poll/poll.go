@@ -149,7 +149,8 @@ func (e *Engine) take(g *generation, number int64, tasks []task.Task, sent, extr
 	tasks = inTurns(tasks, func(t *task.Task) int { return g.byName[t.Type].typ.Weights[t.Tenant] })
 	rows := make([]lease.Row, len(tasks))
 	for i := range tasks {
-		rows[i] = lease.Row{Task: &tasks[i], Policy: &g.byName[tasks[i].Type].typ.Policy, Extra: extra}
+		row := tasks[i] // of its own: an attempt that takes long must not keep the documents of all rows that were claimed with it
+		rows[i] = lease.Row{Task: &row, Policy: &g.byName[row.Type].typ.Policy, Extra: extra}
 	}
 	attempts := make([]*attempt, len(tasks))
 	for i, l := range e.keeper.Open(number, rows, sent) {

@@ -56,7 +56,7 @@ func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, reason stri
 		return store.Busy, fmt.Errorf("fail task %d: %w", id, err)
 	}
 	if l != nil && (a == store.Applied || a == store.Ended) {
-		e.keeper.Ended(l)
+		e.keeper.HasFailed(l)
 	}
 	if a != store.Applied {
 		return a, nil

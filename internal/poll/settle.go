@@ -28,7 +28,7 @@ func (u *unsettled) bytes() int {
 	n := 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error) + len(u.Report.Checkpoint) + len(u.Report.Message)
 	if u.lease != nil {
 		t := u.lease.Task()
-		n += len(t.Payload) + len(t.Result) + len(t.Labels)
+		n += documents(t) + len(t.Labels)
 	}
 	return n
 }

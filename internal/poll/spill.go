@@ -33,7 +33,7 @@ func (e *Engine) spill(ctx context.Context) {
 			continue
 		}
 		failed.reset()
-		wait = spread(max(spillEvery, spillShare*took))
+		wait = spread(max(spillEvery, spillShare*min(took, callTimeout))) // longer only where the agent stood still
 	}
 }
 

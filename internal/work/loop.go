@@ -107,6 +107,7 @@ func (l *Loop) turn(ctx context.Context) (least, most time.Duration) {
 	seen, err := l.o.Call(call)
 	took := time.Since(start)
 	l.o.Metrics.StoreDuration.WithLabelValues(l.o.Name).Observe(took.Seconds())
+	took = min(took, l.o.Timeout) // longer only where the agent stood still
 	if err != nil {
 		if ctx.Err() != nil { // interrupted, not failed
 			if noted {

@@ -395,8 +395,8 @@ func (s *Store) ShortWay() (plain, counted bool) {
 
 // ForgetKept has rows settled the short way again.
 func (s *Store) ForgetKept() {
-	s.kept.until.Store(0)
-	s.followed.until.Store(0)
+	s.kept.until.Store(nil)
+	s.followed.until.Store(nil)
 }
 
 // BuffersOfLimitedTurns makes a claim of the tenants whose turn it is, of a type with a limit, as BuffersOfTurns, and walks on along the

@@ -18,6 +18,7 @@ const (
 	// echoWithin is how long an agent waits for its own first notification. It is sent on another connection, so a
 	// pooler that shares server connections between clients loses it.
 	echoWithin = 2 * time.Second
+	echoTries  = 2
 	echoPrefix = "echo "
 	asked      = "asked"  // inserts send no payload
 	waiting    = "after"  // a row came that waits for others
@@ -35,7 +36,7 @@ var errNoEcho = errors.New("no notification came back")
 // Listen calls wake when rows may have been inserted, and after every gap in listening, until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func(store.News)) error {
 	echoed := !s.notify
-	delay := againFirst
+	delay, missed := againFirst, 0
 	for s.notify {
 		began := time.Now()
 		err := s.listen(ctx, wake, &echoed)
@@ -43,8 +44,11 @@ func (s *Store) Listen(ctx context.Context, wake func(store.News)) error {
 			return nil //nolint:nilerr // to end with its context is what it is for
 		}
 		if errors.Is(err, errNoEcho) {
+			if missed++; missed < echoTries { // the agent may have stood still
+				continue
+			}
 			s.log.Warn("notifications do not arrive: is a pooler in between? "+
-				"New tasks are found by polling; `notify = false` says so", "waited", echoWithin)
+				"New tasks are found by polling; `notify = false` says so", "waited", echoTries*echoWithin)
 			break
 		}
 		s.report(explain(err))

@@ -20,12 +20,15 @@ const (
 	countedLast = time.Minute
 )
 
-// recent remembers that something has happened lately.
-type recent struct{ until atomic.Int64 }
+// recent remembers that something has happened lately, by the monotonic clock of the times that it gets.
+type recent struct{ until atomic.Pointer[time.Time] }
 
-func (r *recent) lately(now time.Time) bool { return now.UnixNano() < r.until.Load() }
+func (r *recent) lately(now time.Time) bool {
+	until := r.until.Load()
+	return until != nil && now.Before(*until)
+}
 
-func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Add(lasts).UnixNano()) }
+func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(new(now.Add(lasts))) }
 
 // isDone reports whether settle_done.sql does all there is to do for a settlement.
 func isDone(r *store.Settlement) bool {
