@@ -20,7 +20,8 @@ type agentAt struct {
 	token   string // "": none
 }
 
-// findAgent finds an agent by --address, or else by the configuration, whose token it is asked with unless LEASEHOLD_TOKEN is set.
+// findAgent finds an agent by --address, or else by the configuration, whose token it is asked with unless LEASEHOLD_TOKEN is set. An agent that
+// listens where only this host reaches it needs no token, and while it does not run, another user's process may listen in its place.
 func (a *app) findAgent(address string) (agentAt, error) {
 	at := agentAt{address: address, token: os.Getenv("LEASEHOLD_TOKEN")}
 	cfg, err := config.Load(a.configPaths(nil), config.Options{})
@@ -29,13 +30,26 @@ func (a *app) findAgent(address string) (agentAt, error) {
 		if at.address == "" {
 			at.address = cfg.Agent.Listen
 		}
-		if at.token == "" {
+		switch {
+		case onThisHost(cfg.Agent.Listen) && onThisHost(at.address):
+			at.token = ""
+		case at.token == "":
 			at.token = cfg.Agent.Token
 		}
 	case address == "": // where the agent listens is in it
 		return at, err
 	}
 	return at, nil
+}
+
+// onThisHost reports whether an address, as agentAt has it, is a Unix socket or a loopback address.
+func onThisHost(address string) bool {
+	if strings.HasPrefix(address, "unix://") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"))
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // ask asks the agent, and gives it so long. The caller closes the body.

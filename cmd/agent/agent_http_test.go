@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,4 +35,27 @@ func TestTheTokenGoesToNoOther(t *testing.T) {
 		require.Equal(t, "Bearer geheim", got)
 	}
 	require.Zero(t, told.Load())
+}
+
+// TestWhoIsSentTheToken: none that listens on this host alone needs it.
+func TestWhoIsSentTheToken(t *testing.T) {
+	for _, c := range []struct{ listen, address, env, want string }{
+		{listen: "127.0.0.1:7070"},
+		{listen: "[::1]:7070", env: "other"},
+		{listen: "localhost:7070"},
+		{listen: "unix:///run/agent.sock"},
+		{listen: "127.0.0.1:7070", address: "http://127.0.0.1:7071"},
+		{listen: "0.0.0.0:7070", want: "geheim"},
+		{listen: ":7070", address: "http://127.0.0.1:7070", want: "geheim"},
+		{listen: "10.0.0.1:7070", env: "other", want: "other"},
+		{listen: "127.0.0.1:7070", address: "http://10.0.0.2:7070", want: "geheim"},
+	} {
+		t.Setenv("LEASEHOLD_TOKEN", c.env)
+		path := filepath.Join(t.TempDir(), "agent.hcl")
+		require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, "agent {\n  listen = %q\n  advertise = \"http://here.example\"\n  token = \"geheim\"\n}\n", c.listen), 0o600))
+		at, err := (&app{cli: &cli{Config: []string{path}}}).findAgent(c.address)
+		require.NoError(t, err)
+		require.Equal(t, cmp.Or(c.address, c.listen), at.address)
+		require.Equal(t, c.want, at.token, "%+v", c)
+	}
 }
