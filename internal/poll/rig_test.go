@@ -1,6 +1,7 @@
 package poll_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -106,7 +107,13 @@ func (w *wire) Present(ctx context.Context, p store.Heartbeat) (store.HeartbeatR
 }
 
 func (w *wire) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
-	return cut(ctx, w, "claim", func() ([]task.Task, error) { return w.Store.Claim(ctx, c) })
+	return cut(ctx, w, "claim", func() ([]task.Task, error) {
+		rows, err := w.Store.Claim(ctx, c)
+		for i := range rows { // what an agent gets from a database is its own
+			rows[i].Payload = bytes.Clone(rows[i].Payload)
+		}
+		return rows, err
+	})
 }
 
 func (w *wire) Exchange(ctx context.Context, c store.Claim, ends []store.Settlement) (tasks []task.Task, answers []store.Answer, err error) {
