@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,7 +41,9 @@ func TestALostSQLiteFile(t *testing.T) {
 	require.NoError(t, os.Rename(file+".away", file))
 	a.Await(t, saysBack, workWithin)
 	harness.MustRun(t, nil, "enqueue", "work", "--wait", "--store", "sqlite:"+file)
-	status, _ = ready()
-	require.Equal(t, http.StatusOK, status)
+	require.Eventually(t, func() bool { // it asks the store at most once a second
+		status, _ = ready()
+		return status == http.StatusOK
+	}, workWithin, 10*time.Millisecond)
 	a.Drain(t)
 }
