@@ -32,7 +32,9 @@ func (a *app) findAgent(address string) (agentAt, error) {
 		}
 		switch {
 		case onThisHost(cfg.Agent.Listen) && onThisHost(at.address):
-			at.token = ""
+			if address == "" { // else it may be another's, by a tunnel: LEASEHOLD_TOKEN is meant for it
+				at.token = ""
+			}
 		case at.token == "":
 			at.token = cfg.Agent.Token
 		}

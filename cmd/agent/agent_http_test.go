@@ -45,6 +45,7 @@ func TestWhoIsSentTheToken(t *testing.T) {
 		{listen: "localhost:7070"},
 		{listen: "unix:///run/agent.sock"},
 		{listen: "127.0.0.1:7070", address: "http://127.0.0.1:7071"},
+		{listen: "127.0.0.1:7070", address: "http://127.0.0.1:7071", env: "other", want: "other"},
 		{listen: "0.0.0.0:7070", want: "geheim"},
 		{listen: ":7070", address: "http://127.0.0.1:7070", want: "geheim"},
 		{listen: "10.0.0.1:7070", env: "other", want: "other"},

@@ -21,7 +21,8 @@ type reloadCmd struct {
 func (reloadCmd) Help() string {
 	return `Has a running agent read its configuration again, as SIGHUP does, and prints what has changed. It is taken whole or not at all: if a file
 has a mistake, or something differs that needs a restart, nothing changes. Running tasks keep the policy that they started with.
-The agent is found by agent.listen. It is sent agent.token (or LEASEHOLD_TOKEN), unless it listens on a loopback address or a Unix socket.
+The agent is found by agent.listen. It is sent agent.token (or LEASEHOLD_TOKEN), unless agent.listen is a loopback address or a Unix socket;
+LEASEHOLD_TOKEN also goes to --address.
 Exit 2 if the agent has refused the configuration.
 
 Examples:

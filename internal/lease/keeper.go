@@ -28,7 +28,6 @@ type Keeper struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 	pulse   pulse
-	ending  atomic.Bool // pings go to the store, and are answered from there
 
 	// unleased gets rows that the session holds in the store although the agent has no lease on them: their claim committed
 	// after the agent had stopped waiting for its reply. It gets them again with each heartbeat until they are settled.
@@ -42,7 +41,9 @@ type Keeper struct {
 
 	writes  writes
 	writing sync.Mutex     // held while renewals are written
-	aside   sync.WaitGroup // of batched
+	aside   sync.WaitGroup // of batched, and lose
+	noting  sync.RWMutex   // held while a ping is noted in memory
+	ending  bool           // none is any more: pings go to the store, and are answered from there. noting is held
 	asks    chan struct{}  // has an element when a heartbeat is due at once: a stall is in doubt, there is something to declare, or the clock has jumped
 	looks   chan struct{}  // has an element when the store is to be asked at once which attempts are to stop
 	batched batched        // pings for rows of other sessions
@@ -208,6 +209,10 @@ type Row struct {
 func (k *Keeper) Release(l *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if l.released { // several may find that it is over
+		return
+	}
+	l.released = true
 	if k.open[l.task.ID] == l {
 		delete(k.open, l.task.ID)
 		if e := l.earlier.unended(); e != nil {

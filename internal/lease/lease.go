@@ -84,6 +84,7 @@ type Lease struct {
 	detached          bool // the attempt goes on without the agent
 	completed         bool // the task has completed itself in the store: there is nothing left to settle
 	failed            bool // the task has reported its failure: likewise
+	released          bool // the keeper has forgotten it; the keeper's mu is held
 }
 
 // warden is what a lease needs of its Keeper. Its methods are called without the lease's lock and do not block.
@@ -381,7 +382,6 @@ func (l *Lease) Close() {
 // alone, and the row's payloads and result are dropped: thousands may go on for hours. The 202 counts as a ping. It returns false where the task has
 // completed itself before: there is nothing that continues.
 func (l *Lease) Detach() bool {
-	l.Ping(store.Ping{})
 	l.mu.Lock()
 	if l.completed || l.failed {
 		l.mu.Unlock()
@@ -391,8 +391,9 @@ func (l *Lease) Detach() bool {
 	l.detached, l.reports().detach = true, true
 	l.moved = nil
 	l.alarm.stop()
-	l.task.Payload, l.task.RollbackPayload, l.task.Result = nil, nil, nil
+	l.task.Payload, l.task.RollbackPayload, l.task.Result, l.after = nil, nil, nil, nil
 	l.mu.Unlock()
+	l.Ping(store.Ping{}) // which counts, also where the agent has begun to stop the attempt
 	if l.warden != nil {
 		l.warden.write(l, l.clock.Now())
 	}
@@ -427,7 +428,7 @@ func (l *Lease) settled() bool {
 	return l.completed || l.failed
 }
 
-// fail records that the task has failed by its own report. The next attempt waits until nothing is left of this one.
+// fail records that the task has failed by its own report. The next attempt in this agent stops what is left of this one, and waits for that.
 func (l *Lease) fail() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

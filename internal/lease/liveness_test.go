@@ -406,9 +406,13 @@ func TestWhatHasEndedDoesNotGoOn(t *testing.T) {
 // TestAStopThatMeetsA202 ends nothing: the task's pings count.
 func TestAStopThatMeetsA202(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
+		rows, _ := p.written(nil)
 		l := p.grab(t, 1, lively)
+		pass(5 * time.Second)
 		p.StopAll("the agent was stopped")
 		require.True(t, l.Detach())
+		pass(time.Millisecond)
+		require.Equal(t, lively.Heartbeat+lively.Stop, (*rows)[0].Window, "detaching is a ping")
 		reply, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, store.Ping{})
 		require.NoError(t, err)
 		require.True(t, reply.Counted)

@@ -19,12 +19,15 @@ func Period(presence time.Duration) time.Duration { return min(presence/4, 2*tim
 // askEvery is the share of a Period that must pass between two heartbeats that were asked for at once (Keeper.doubt, Keeper.Declare).
 const askEvery = 4
 
+// loseFor is how long an agent asks whether tasks that have lost their rows have completed themselves.
+const loseFor = 3 * time.Second
+
 // retryFirst is how long after a heartbeat that failed the next one follows: doubled each time, up to a Period. A store that was out of
 // reach for a moment is reached before attempts have to be stopped, however long that takes.
 const retryFirst = 100 * time.Millisecond
 
 // Run writes session heartbeats and renewals until ctx ends, and stops leases when it cannot. It returns when all of its own
-// work is over. It does not close the session; Leave does.
+// work is over, but for what it has asked aside (lose): Leave waits for that. It does not close the session; Leave does.
 func (k *Keeper) Run(ctx context.Context) {
 	var writing sync.WaitGroup
 	writing.Go(func() { k.writeLoop(ctx) })
@@ -52,8 +55,8 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		if k.sendHeartbeat(ctx, period) {
 			again, wait = nil, retryFirst
-		} else {
-			again, wait = time.After(wait), min(2*wait, period)
+		} else if again = nil; wait < period { // later ones are left to the ticker
+			again, wait = time.After(wait), 2*wait
 		}
 	}
 }
@@ -200,7 +203,7 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
 	unleased, lost, wrong := k.compare(open, standing.Held, through, sent, !unanchored)
-	k.lose(ctx, lost)
+	k.lose(context.WithoutCancel(ctx), lost)
 	if jumped {
 		k.log.Warn("the store's clock has jumped; nothing is reaped for one presence", "presence", k.agent.Presence)
 	}
@@ -257,12 +260,16 @@ func (k *Keeper) compare(
 	return unleased, lost, wrong
 }
 
-// lose ends leases whose rows the session no longer holds: another session holds them, or the task has completed itself.
+// lose ends leases whose rows the session no longer holds, aside: neither heartbeats nor renewals wait for what the store says of them.
 func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
-	if len(lost) == 0 {
-		return
+	if len(lost) > 0 {
+		k.aside.Go(func() { k.endLost(ctx, lost) })
 	}
-	ctx, cancel := context.WithTimeout(ctx, Period(k.agent.Presence))
+}
+
+// endLost ends leases whose rows the session no longer holds: another session holds them, or the task has completed itself.
+func (k *Keeper) endLost(ctx context.Context, lost []*Lease) {
+	ctx, cancel := context.WithTimeout(ctx, loseFor)
 	defer cancel()
 	rows := make([]store.Held, len(lost))
 	for i, l := range lost {
@@ -271,6 +278,9 @@ func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
 	completed := make([]bool, len(lost))
 	if k.remote != nil {
 		replies, err := k.remote.Completed(ctx, rows)
+		if errors.Is(ctx.Err(), context.Canceled) { // the agent ends
+			return
+		}
 		if err != nil { // stopping a task that has completed itself is the lesser evil
 			k.failed(ctx, "completed")
 			k.metrics.Outage.Failed(k.log, "completed", err, "tasks", len(lost))
@@ -283,6 +293,7 @@ func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
 		switch {
 		case completed[i]:
 			l.complete()
+		case l.settled(): // meanwhile
 		case !l.Detached() && k.CountLost(l):
 			k.log.Warn("lease lost: another holds the row", "task", l.task.ID, "type", l.task.Type, "fence", l.task.Fence)
 			l.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away"})

@@ -40,6 +40,14 @@ func (l *Lease) reports() *reported {
 	return l.reported
 }
 
+// unwritten reports whether the store does not know all that the task has reported.
+func (l *Lease) unwritten() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.reported
+	return s != nil && (s.renew || s.detach || s.until != 0 || !s.report.Empty() || !s.flying.Empty())
+}
+
 // Ping handles a ping and returns its reply. Where the policy requires progress, only a ping that advances counts
 // (task.Marks).
 func (l *Lease) Ping(p store.Ping) store.PingReply {
@@ -69,7 +77,7 @@ func (l *Lease) Ping(p store.Ping) store.PingReply {
 // take is Ping; by is the local time by which the store is to learn of it, 0: never. l.mu is held.
 func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, by time.Duration) {
 	cause := l.Cause()
-	if l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
+	if l.over && !l.detached || l.failed || cause != nil && cause.Verdict == task.Lost {
 		return store.PingReply{}, 0
 	}
 	reply = store.PingReply{Answer: store.Applied, Counted: true, Remaining: l.remaining()}

@@ -15,8 +15,15 @@ import (
 // Ping handles a ping for any row, by id and fence. Pings for rows that this session holds are answered from memory; the
 // others go to the store, many at a time. Answer is Busy if the store cannot answer now.
 func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error) {
-	if l := k.held(id, f); l != nil && !l.lapsed() && !k.ending.Load() {
-		return l.Ping(p), nil
+	if l := k.held(id, f); l != nil && !l.lapsed() {
+		k.noting.RLock()
+		defer k.noting.RUnlock()
+		switch {
+		case !k.ending:
+			return l.Ping(p), nil
+		case l.unwritten(): // what it has said before would overwrite this
+			return store.PingReply{Answer: store.Busy}, errEnding
+		}
 	}
 	if k.remote == nil {
 		return store.PingReply{}, nil
@@ -78,6 +85,8 @@ func (l *Lease) lapsed() bool {
 	return l.detached && l.clock.Now() >= l.end
 }
 
+var errEnding = errors.New("the agent is ending")
+
 // Limits of pings for what others hold.
 const (
 	remoteEvery = 100 * time.Millisecond // between two calls to the store
@@ -115,7 +124,7 @@ func (b *batched) ping(ctx context.Context, k *Keeper, p store.RemotePing) (stor
 	w := b.waiting[key]
 	if b.closed {
 		b.mu.Unlock()
-		return store.PingReply{}, errors.New("the agent is ending")
+		return store.PingReply{}, errEnding
 	}
 	if w == nil {
 		if len(b.waiting) >= maxRemote {

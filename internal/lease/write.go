@@ -117,7 +117,9 @@ func (k *Keeper) writeLoop(ctx context.Context) {
 // Flush writes, once, what tasks have reported and has not been written yet. It is for the end: what they report from now on is written
 // before it is answered.
 func (k *Keeper) Flush(ctx context.Context) {
-	k.ending.Store(true)
+	k.noting.Lock() // no ping is being noted that would come too late
+	k.ending = true
+	k.noting.Unlock()
 	for {
 		if _, ok := k.writes.next(0); !ok || !k.writeSome(ctx, 0) {
 			return
@@ -129,9 +131,7 @@ func (k *Keeper) Flush(ctx context.Context) {
 // again.
 func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 	lost, all := k.renew(ctx, again)
-	if len(lost) > 0 { // renewals do not wait for what the store says of these
-		k.aside.Go(func() { k.lose(ctx, lost) })
-	}
+	k.lose(ctx, lost)
 	return all
 }
 

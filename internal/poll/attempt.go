@@ -31,9 +31,10 @@ func (e *Engine) occupy(j job) {
 			continue
 		}
 		a := j.first
+		bytes := documents(a.lease.Task()) // which are dropped where it is accepted
 		end := e.attempt(a)
 		now := e.o.Clock.Now()
-		e.memory.ended(documents(a.lease.Task()), now)
+		e.memory.ended(bytes, now)
 		if j.bytes > 0 {
 			j = e.slots.doneMany(a.lane, end, 1, j.bytes, now)
 		} else {
@@ -133,7 +134,7 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 	}
 	if out.Accepted {
 		e.o.Gate.Done(t.Name, row.Phase(), row.ID, task.Outcome{Verdict: task.Succeeded})
-		e.accepted(l)
+		e.accepted(a, took)
 		return
 	}
 	l.Close()
@@ -143,18 +144,14 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 	} else {
 		e.o.Gate.Done(t.Name, row.Phase(), row.ID, *out)
 	}
-	if out.Verdict == task.Stalled {
+	if out.Verdict == task.Stalled && !l.Failed() {
 		e.o.Metrics.Stalls.WithLabelValues(t.Name).Inc()
 	}
 	switch {
 	case l.Failed():
 		e.keeper.Release(l) // it is settled already, and counted
 	case l.Completed():
-		m.count(row.Phase(), task.Succeeded)
-		if e.o.Ended != nil {
-			e.o.Ended(row, task.Outcome{Verdict: task.Succeeded}, task.Transition{State: task.StateSucceeded}, took)
-		}
-		e.keeper.Release(l) // it is settled already
+		e.hasCompleted(a, took)
 	case out.Verdict == task.Lost:
 		e.keeper.Release(l) // another has the row, and counts the attempt
 	default:
@@ -163,11 +160,27 @@ func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
 }
 
 // accepted detaches an attempt whose target has answered 202.
-func (e *Engine) accepted(l *lease.Lease) {
-	if !l.Detach() { // the task has ended before its 202 was read
-		l.Close()
+func (e *Engine) accepted(a *attempt, took time.Duration) {
+	l := a.lease
+	if l.Detach() {
+		return
+	}
+	l.Close() // the task has ended before its 202 was read
+	if l.Completed() {
+		e.hasCompleted(a, took)
+	} else {
 		e.keeper.Release(l)
 	}
+}
+
+// hasCompleted counts an attempt whose task has completed itself while it ran here: there is nothing left to settle.
+func (e *Engine) hasCompleted(a *attempt, took time.Duration) {
+	row := a.lease.Task()
+	a.declared.meters.count(row.Phase(), task.Succeeded)
+	if e.o.Ended != nil {
+		e.o.Ended(row, task.Outcome{Verdict: task.Succeeded}, task.Transition{State: task.StateSucceeded}, took)
+	}
+	e.keeper.Release(a.lease)
 }
 
 // quarantine keeps a slot from the next task while a process of the last one cannot be killed.

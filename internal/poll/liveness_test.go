@@ -343,6 +343,9 @@ func TestATaskMayReportItsFailureBeforeItsAnswer(t *testing.T) {
 		history := r.get(id).History
 		require.NotEmpty(t, history)
 		require.Equal(t, "no paper", history[0].Error)
+		for _, v := range []task.Verdict{task.Failed, task.Succeeded} {
+			require.Equal(t, 1, int(testutil.ToFloat64(r.opts.Metrics.Attempts.WithLabelValues("a", "run", string(v)))), v)
+		}
 		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.StaleSettlements))
 		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.LeasesLost))
 		r.drain()

@@ -107,8 +107,9 @@ func (r *request) ended(i int, out task.Outcome) {
 		r.hung.Add(1)
 	}
 	e.remember(a, len(r.attempts), out.Verdict)
+	bytes := documents(a.lease.Task()) // which are dropped where it is accepted
 	e.over(a, &out, now-r.began)
-	e.memory.ended(documents(a.lease.Task()), now)
+	e.memory.ended(bytes, now)
 	if r.left.Add(-1) > 0 {
 		e.slots.beyond.Add(-1)
 	}

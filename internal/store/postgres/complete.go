@@ -52,7 +52,7 @@ func (s *Store) Completed(ctx context.Context, rows []store.Held) (done []bool, 
 	for i, h := range rows {
 		ids[i], fences[i] = int64(h.ID), int64(h.Fence)
 	}
-	err = s.live(ctx, "look for completions", func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.do(ctx, "look for completions", func(ctx context.Context, conn *pgx.Conn) error {
 		found, err := query(ctx, conn, s.sql.Completed, arg("ids", ids), arg("fences", fences))
 		if err != nil {
 			return err

@@ -103,7 +103,7 @@ func (s *Store) removeTasks(ctx context.Context, retention time.Duration) (remov
 			return removed, err
 		}
 		removed += n
-		if len(ids) < removeStep || n == 0 { // none: all have been revived since
+		if len(ids) < removeStep || n == 0 { // none: all have been revived, or removed by another, since
 			break
 		}
 	}
