@@ -151,7 +151,8 @@ func (b *batch) end(x *entry, o task.Outcome) bool {
 		b.mu.Unlock()
 		return false
 	}
-	if x.cancelled {
+	cause := x.lease.Cause() // stop may be about to note it
+	if x.cancelled || b.sent && cause != nil && cause.Verdict == task.Cancelled {
 		o = refusal(x.lease, o)
 	}
 	b.over(x)

@@ -72,6 +72,9 @@ func TestEnds(t *testing.T) {
 			p := play(t, declared(t, "plays"))
 			before := echo(t, p)
 			require.Equal(t, c.want, run(t, p, do(what)))
+			if !c.goesOn { // a second last line may come when the worker is free again
+				require.Eventually(t, func() bool { return syscall.Kill(before.PID, 0) != nil }, 20*time.Second, time.Millisecond)
+			}
 			after := echo(t, p)
 			if c.goesOn {
 				require.Equal(t, echoed{before.PID, 3}, after, "the worker goes on")
