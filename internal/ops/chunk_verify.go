@@ -138,8 +138,7 @@ func (p *ChunkProof) Unfinished() (all []string) {
 		all = append(all, fmt.Sprintf("chunks that have not finished: %d", p.Live))
 	}
 	if n := len(p.Failed); n > 0 {
-		all = append(all, fmt.Sprintf("ranges that failed: %s: `leasehold chunks retry` runs them again, while their tasks are kept",
-			atMost(n, maxObstacles)))
+		all = append(all, fmt.Sprintf("ranges that failed: %s: `leasehold chunks retry` runs those with a task", atMost(n, maxObstacles)))
 	}
 	if p.Undone > 0 {
 		all = append(all, fmt.Sprintf("chunks that were cancelled or rolled back: %d", p.Undone))

@@ -113,7 +113,7 @@ func TestTasksOfChunksMayBeUnfinished(t *testing.T) {
 	require.Empty(t, proof.Problems())
 	require.Equal(t, []ops.FailedRange{{Task: 8, Passes: 2}, {Task: 9, Passes: 3, Held: true}}, proof.Failed)
 	require.Equal(t, []string{
-		"chunks that have not finished: 4", "ranges that failed: 2: `leasehold chunks retry` runs them again, while their tasks are kept",
+		"chunks that have not finished: 4", "ranges that failed: 2: `leasehold chunks retry` runs those with a task",
 		"chunks that were cancelled or rolled back: 3",
 	}, proof.Unfinished())
 }
