@@ -256,7 +256,7 @@ func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src 
 func (e *Engine) apply(ctx context.Context, look *store.ChunkLook, s *store.ChunkStep) (bool, error) {
 	s.Before = look.Plan.Version
 	s.After.Version = s.Before + 1
-	if !s.After.Full && look.Plan.HeldUntil.Sub(look.Now) > holdFor+clockSlack { // nobody holds a plan for so long: the clock was set back
+	if !s.After.Full && look.Plan.HeldUntil.Sub(look.Now) > holdFor+clockSlack { // no plan is held for so long: the clock was set back
 		s.After.RepeatAt = look.Now
 	}
 	if s.After.Planning {

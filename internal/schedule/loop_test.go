@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
-// TestALoopGoesOnOnlyWhileItFires: where many schedules are due and somebody has locked all of them, it comes back when it polls.
+// TestALoopGoesOnOnlyWhileItFires: where many schedules are due and others have locked all of them, it looks again when it polls.
 func TestALoopGoesOnOnlyWhileItFires(t *testing.T) {
 	for _, c := range []struct{ fired, least, most int }{{1000, 1000, 1 << 30}, {0, 5, 15}} {
 		synctest.Test(t, func(t *testing.T) {

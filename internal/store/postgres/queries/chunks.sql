@@ -192,10 +192,8 @@ UPDATE {schema}.task_archive AS a SET result = @result::text::jsonb WHERE a.id =
 WITH failed AS MATERIALIZED (
     SELECT c.task_id FROM {schema}.chunk_plan AS p CROSS JOIN LATERAL {open_chunks} AS c
     CROSS JOIN LATERAL (
-        SELECT FROM {schema}.task_archive AS r
-        WHERE r.id = c.task_id AND (r.state = 'failed'
-            OR r.state IN ('rolled_back', 'rollback_failed') AND coalesce(r.cause, '') NOT IN ('succeeded', 'cancelled'))
-        FOR KEY SHARE SKIP LOCKED) AS a
+        SELECT FROM {schema}.task_archive AS a WHERE a.id = c.task_id AND {chunk_failed}
+        FOR KEY SHARE SKIP LOCKED) AS kept
 )
 UPDATE {schema}.chunk_range AS c SET state = 'failed' WHERE c.task_id = ANY (ARRAY(SELECT f.task_id FROM failed AS f))
   AND c.state IN ('open', 'reopened') -- else a step has planned it again meanwhile

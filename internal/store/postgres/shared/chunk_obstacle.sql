@@ -6,5 +6,4 @@ c.task_id, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL AS l
     LEFT JOIN LATERAL (
         SELECT r.state, r.cause FROM {schema}.task_archive AS r WHERE r.id = c.task_id AND t.id IS NULL LIMIT 1) AS a ON true
     WHERE c.plan = @name AND c.pass < @below
-      AND (t.id IS NOT NULL OR a.state IS NULL AND c.state = 'failed' OR a.state = 'failed'
-        OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
+      AND (t.id IS NOT NULL OR a.state IS NULL AND c.state = 'failed' OR {chunk_failed})

@@ -24,8 +24,7 @@ FROM chunk_range AS c INDEXED BY chunk_range_place
 LEFT JOIN task AS t ON t.id = c.task_id
 LEFT JOIN task_archive AS a ON a.id = c.task_id AND t.id IS NULL
 WHERE c.plan = @name AND c.state <> 'over' AND c.pass < @below
-  AND (t.id IS NOT NULL OR a.state IS NULL AND c.state = 'failed' OR a.state = 'failed'
-    OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
+  AND (t.id IS NOT NULL OR a.state IS NULL AND c.state = 'failed' OR {chunk_failed})
 ORDER BY c.plan, c.pass, c.step, c.item, c.part LIMIT @limit;
 
 -- name: lock_plan
@@ -125,8 +124,7 @@ UPDATE batch SET total = total + 1 WHERE id = (SELECT batch_id FROM task WHERE t
 -- Notes which of the open chunks have failed, before their tasks are removed: else a step does, but a plan may have no more of them.
 UPDATE chunk_range SET state = 'failed' WHERE task_id IN (
     SELECT c.task_id FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task_archive AS a ON a.id = c.task_id
-    WHERE c.state <> 'over' AND c.state = 'open' AND (a.state = 'failed'
-        OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled')));
+    WHERE c.state <> 'over' AND c.state = 'open' AND {chunk_failed});
 
 -- name: delete_chunks
 -- Chunks whose batch is gone, but those that have failed: a later pass must know them.
